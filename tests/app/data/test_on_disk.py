@@ -152,7 +152,7 @@ def test_rows_of_other_code_are_made_again_where_no_epoch_hangs_on_them(
 
     assert (tmp_path / "2" / "train" / ROWS_LIST).exists() == (not under_way)
     assert len(said) == under_way
-    assert all("kept with other code (old) stay" in note for note in said)
+    assert all("cached with other code (old) stay" in note for note in said)
 
 
 def test_rows_that_are_not_there_to_their_end_are_made_again(folder: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""How planned rows become a device's batches, by Ray Data's tasks or in the worker itself.
+"""Turns planned rows into a device's batches, with Ray Data's tasks or in the worker itself.
 
-Ray Data is imported by datasets and feeder alone, and by the seam that both stand on.
+Only the modules about Ray datasets and the data server import Ray Data.
 """

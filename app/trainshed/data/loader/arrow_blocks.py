@@ -1,7 +1,7 @@
-"""Rows as Arrow blocks: made of columns, joined for their way to the ranks, and taken apart there.
+"""Rows as Arrow blocks: built from columns, joined for the transfer to ranks, and split there.
 
-Few large blocks travel, as each costs the same, but nobody waits for one to be full. A joined one
-has its parts as they were made: nothing is copied.
+Transfers use few large blocks, as each costs the same, but no rank waits for one to be full. A
+joined block keeps its parts: nothing is copied.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
     from trainshed.data.sources.column_arrays import Array, Columns
 
-# Column that carries a row's place through a global shuffle.
+# Column with a row's position in a global shuffle.
 POSITION = "__trainshed_position__"
-# Ray takes some 6 ms of a core for each block, however small it is: in the actor that deals, in the
-# rank and in its own processes. That is a tenth of what decoding pictures of 8 MB takes.
+# Ray takes some 6 ms of a core for each block of any size: in the dealing actor, in the rank and in
+# Ray's processes. That is a tenth of the decoding time of 8 MB of pictures.
 MOST_BYTES = 32 * 2**20
-# Of the smallest one: blocks wait for each rank, it holds some, and others use the store, too.
+# Share of the smallest object store: each rank has blocks waiting, and others use the store, too.
 SHARE_OF_STORE = 32
-# A table of them is worth no copy.
+# Tables of this many rows are not worth a copy.
 LEAST_BYTES = 2**20
-# Nobody waits longer than that for a block, as far as is known how long rows take.
+# Maximum seconds to wait for a block, as far as the time of rows is known.
 MOST_SECONDS = 2.0
 
 
 def to_block(columns: Columns) -> Block:
     """Return an Arrow block; arrays of more than one axis become tensor columns."""
     columns = {name: _as_lists(array) for name, array in columns.items()}
-    # Ray asks each value of a column for its type, 0.1 us a value; that of numbers is known.
+    # Ray inspects each value of an object column, 0.1 us a value; the type of numbers is known.
     numbers = {name: pa.array(array) for name, array in columns.items() if _are_numbers(array)}
     block = BlockAccessor.batch_to_block(
         {name: array for name, array in columns.items() if name not in numbers}
@@ -53,7 +53,7 @@ def to_block(columns: Columns) -> Block:
 
 
 def _as_lists(array: Array) -> Array:
-    """Return rows that hold several texts, or bytes, as lists: arrays of objects Ray pickles."""
+    """Return rows with several texts, or bytes, as lists: Ray pickles arrays of objects."""
     if array.dtype != object or array.ndim > 1:
         return array
     rows: list[object] = array.tolist()
@@ -66,7 +66,7 @@ def _as_lists(array: Array) -> Array:
 
 
 def _tells(row: object) -> bool:
-    """Say whether a row tells what the others are: one text each, or several."""
+    """Return whether the first row decides: one text each, or several."""
     return isinstance(row, (str, bytes)) or (isinstance(row, np.ndarray) and row.size > 0)
 
 
@@ -75,19 +75,19 @@ def _are_numbers(array: Array) -> bool:
 
 
 def from_block(block: Block) -> Columns:
-    """Return the columns of a block, views of it where Arrow allows."""
+    """Return the columns of a block, as views where Arrow allows."""
     columns: Columns = BlockAccessor.for_block(block).to_numpy()  # type: ignore[assignment]
     columns.pop(POSITION, None)
     return columns
 
 
 def most_bytes(node_labels: Mapping[str, str], cpus: int, bytes_a_second: float) -> int:
-    """Return the bytes that blocks may have in a pass.
+    """Return the maximum size of blocks in a pass.
 
     Args:
         node_labels: of the nodes that make them.
         cpus: that make them.
-        bytes_a_second: that a CPU makes of them.
+        bytes_a_second: output of one CPU.
     """
     stores = [
         node["Resources"].get("object_store_memory", 0)
@@ -95,23 +95,23 @@ def most_bytes(node_labels: Mapping[str, str], cpus: int, bytes_a_second: float)
         if node["Alive"] and node_labels.items() <= node["Labels"].items()
     ]
     store = min(stores, default=0)
-    # Ray charges two blocks to each task before it has made one, and else lets fewer of them run.
+    # Ray reserves two blocks for each task before its first output, and otherwise runs fewer tasks.
     ready = min(READY_BYTES_A_CPU * (cpus + 1), store / 2) / (4 * cpus)
     most = min(MOST_BYTES, store / SHARE_OF_STORE, ready, MOST_SECONDS * bytes_a_second)
     return int(max(BLOCK_BYTES, most))
 
 
 def filled_up(tables: Iterable[Columns], least_rows: int) -> Iterator[Columns]:
-    """Yield the same rows in tables of at least so many, or of a megabyte, if they fit together.
+    """Yield the same rows in tables with a minimum of rows, or of a megabyte, if they match.
 
-    Tables of few rows, as of small files or of what a condition leaves, are copied for that.
+    Small tables, as of small files or after a filter, are copied for that.
     """
     held: list[Columns] = []
     rows = size = 0
     for columns in tables:
         held.append(columns)
         rows += num_rows(columns)
-        # Of many rows nobody has to know, and telling it of texts takes time.
+        # With many rows the size does not matter, and computing it for texts takes time.
         size += nbytes(columns) if rows < least_rows else 0
         if rows >= least_rows or size >= LEAST_BYTES:
             yield from _in_one_table(held)
@@ -122,19 +122,19 @@ def filled_up(tables: Iterable[Columns], least_rows: int) -> Iterator[Columns]:
 def _in_one_table(held: list[Columns]) -> Iterable[Columns]:
     try:
         return [join(held)] if held else []
-    except DataError:  # which the rank says where it needs them in one batch
+    except DataError:  # reported by the rank if one batch needs both
         return held
 
 
 def joined(blocks: Iterable[Block], most: int) -> Iterator[Block]:
     """Yield fewer and larger blocks with the same rows, each as large as all before it.
 
-    Where they end hangs on the rows alone, never on the time that they took: Ray makes blocks of a
-    task that was lost again, and knows them by their number.
+    Boundaries depend only on the rows, never on time: Ray makes the blocks of a lost task again,
+    and identifies them by number.
 
     Args:
-        blocks: as they are made.
-        most: bytes of one; larger ones are cut.
+        blocks: in the order they are made.
+        most: maximum bytes of one; larger ones are split.
     """
     held: list[Block] = []
     size = gone = 0
@@ -162,7 +162,7 @@ def _in_one(held: list[Block]) -> Block:
 
 
 def cut_block(block: Block, most: int) -> Iterator[Block]:
-    """Yield the rows of a block in such of about as many bytes at most, views of it."""
+    """Yield the rows of a block in views with at most about this many bytes."""
     whole = BlockAccessor.for_block(block)
     rows = whole.num_rows()
     count = max(1, min(rows, -(-whole.size_bytes() // most)))
@@ -172,9 +172,9 @@ def cut_block(block: Block, most: int) -> Iterator[Block]:
 
 
 def tables_of(block: Block, start: int, stop: int) -> Iterator[Columns]:
-    """Yield rows [start, stop) of a block in the parts that it was joined of, which are views.
+    """Yield rows [start, stop) of a block in the parts that it was joined from, as views.
 
-    A part alone says what types its columns have: what else is in the block says nothing.
+    Each part has its own column types, independent of the rest of the block.
     """
     if not isinstance(block, pa.Table):
         yield cut_rows(from_block(block), start, stop)

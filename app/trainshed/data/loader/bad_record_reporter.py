@@ -1,4 +1,4 @@
-"""Tells the coordinator what is left out of a fragment, from wherever it is read."""
+"""Reports the bad records of a fragment to the coordinator, from any process that reads it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Actor = TypeVar("Actor")
 
 @dataclass(frozen=True)
 class BadRecordReporter(Generic[Actor]):
-    """Waits until it is known: rows that are used were told of before, and the limit was kept.
+    """Waits for the coordinator: rows are used only if the limit was not exceeded before.
 
     Args:
         coordinator: the actor that counts.
@@ -32,10 +32,10 @@ class BadRecordReporter(Generic[Actor]):
     coordinator: ActorHandle[Actor]
 
     def __call__(self, told: BadRecordList) -> None:
-        """Tell it.
+        """Report it.
 
         Raises:
-            DataError: when more is left out than may be.
+            DataError: if the limit is exceeded.
         """
         remote: Callable[[BadRecordList], ray.ObjectRef[None]] = self.coordinator.leave_out.remote
         try:

@@ -1,6 +1,6 @@
-"""What a function makes of a batch, taken apart: tensors that travel, and the nest they belong in.
+"""Splits the result of `feed.collate` into tensors and their structure.
 
-On the way to a device nobody has to know more than a dict of tensors.
+The transfer to a device then handles only a dict of tensors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NUMBERS = "biufc"
 
 
 class _Place:
-    """Where a tensor belongs.
+    """The position of a tensor.
 
     Args:
         name: of the tensor.
@@ -34,18 +34,18 @@ class _Place:
 
 @dataclass(frozen=True)
 class BatchStructure:
-    """Dicts, lists, tuples and dataclasses in each other, whose tensors lie elsewhere.
+    """Nested dicts, lists, tuples and dataclasses without their tensors.
 
     Args:
         names: of its tensors.
-        bare: all else, with places for these.
+        bare: everything else, with placeholders for the tensors.
     """
 
     names: tuple[str, ...]
     bare: object
 
     def filled(self, tensors: Mapping[str, torch.Tensor]) -> object:
-        """Return the nest with its tensors, or with others of their names."""
+        """Return the structure with its tensors, or with others of the same names."""
 
         def put(leaf: object) -> object:
             return tensors[leaf.name] if isinstance(leaf, _Place) else leaf
@@ -54,7 +54,7 @@ class BatchStructure:
 
 
 def take_apart(value: object, prefix: str) -> tuple[BatchStructure, Tensors]:
-    """Return a nest without its tensors, and these; arrays of numbers become tensors.
+    """Return a structure without its tensors, and the tensors; numeric arrays become tensors.
 
     prefix: of the tensors' names.
     """
@@ -74,14 +74,14 @@ def take_apart(value: object, prefix: str) -> tuple[BatchStructure, Tensors]:
 
 
 def _as_tensor(array: NDArray[np.generic]) -> torch.Tensor:
-    # torch warns of memory that is not to be written.
+    # torch warns about read-only memory.
     return torch.from_numpy(np.require(array, requirements=["C", "W"]))
 
 
 def _changed(value: object, change: Callable[[object], object]) -> object:
-    """Return a nest of the same kinds with other leaves; the one that is given stays as it is."""
+    """Return the same structure with other leaves; the input is not changed."""
     if isinstance(value, MutableMapping):
-        made = copy.copy(value)  # what is no dict may have more than its items
+        made = copy.copy(value)  # a subclass of dict may have more than its items
         for key, item in value.items():
             made[key] = _changed(item, change)
         return made
@@ -94,7 +94,7 @@ def _changed(value: object, change: Callable[[object], object]) -> object:
     if is_dataclass(value) and not isinstance(value, type):
         made_of = copy.copy(value)
         for each in fields(value):
-            # A frozen one has nobody set its fields otherwise.
+            # Fields of a frozen dataclass can only be set this way.
             object.__setattr__(made_of, each.name, _changed(getattr(value, each.name), change))
         return made_of
     return change(value)

@@ -1,4 +1,4 @@
-"""A rank's batches of a pass: stream or memory, local shuffle, steps, augment, tensors."""
+"""A rank's batches of a pass: stream or memory, shuffle windows, steps, augment, tensors."""
 
 from __future__ import annotations
 
@@ -43,50 +43,50 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.permutation import Indices, RowRange
 
-# Rows that a window gives out at once where batches are smaller.
+# Rows that a window returns at once if batches are smaller.
 LEAST_CHUNK_ROWS = 256
 
 
 class RowSource(Protocol):
-    """Where a rank gets the rows of a dataset from."""
+    """The source of a rank's rows of a dataset."""
 
     def counts(self) -> Sequence[Indices]:
-        """Return the rows of each fragment, for the dataset or for each one that it mixes.
+        """Return the rows of each fragment, for the dataset or for each dataset that it mixes.
 
         Each has shape (fragments,).
         """
         ...
 
     def read(self, pieces: list[RowRange], place: int, choice: Choice) -> Iterator[Columns]:
-        """Yield the pieces' chosen rows as the transforms left them, in tables of any size.
+        """Yield the chosen transformed rows of the ranges, in tables of any size.
 
-        The first one's rows begin at `place` for the choice.
+        The rows of the first range begin at `place` of the choice.
         """
         ...
 
     def stream(
         self, at: EpochPass, pieces: list[RowRange], place: int, choice: Choice
     ) -> Iterator[Columns]:
-        """Yield the rank's rows of a pass, augmented already unless the plan says in the worker.
+        """Yield the rank's rows of a pass, already augmented unless the plan says in the worker.
 
-        Where the feeder sends them, or datasets are mixed, pieces are its own.
+        Ignores the ranges if the data server sends rows, or datasets are mixed.
         """
         ...
 
 
 class UncountedRowSource(Protocol):
-    """Where the rows come from that nobody has counted: the first pass over them does."""
+    """The source of rows that have not been counted: their first pass counts them."""
 
     def known(self, at: EpochPass) -> Known:
-        """Return what was known of the rows when a pass began, the same to all ranks."""
+        """Return the counts that were known when a pass began, the same on all ranks."""
         ...
 
     def learn(self, fragment: int, rows: int) -> None:
-        """Tell how many rows a fragment has."""
+        """Report the rows of a fragment."""
         ...
 
     def learn_all(self, counts: Indices) -> None:
-        """Tell how many rows all fragments have, shape (fragments,), before it returns."""
+        """Report the rows of all fragments, shape (fragments,), and wait until it has arrived."""
         ...
 
     def arrivals(self, at: EpochPass) -> Iterator[tuple[int, Columns]]:
@@ -96,15 +96,15 @@ class UncountedRowSource(Protocol):
 
 @dataclass(frozen=True)
 class Batch:
-    """One rank batch.
+    """A rank's batch.
 
     Args:
-        tensors: by column, the first axis is the row; or those of the nests. They lie on the CPU
-            until they are carried.
-        rows: of this rank that count; 0 where training lends it one that counts for another.
+        tensors: by column, the first axis is the row; or those of the structures. They are on the
+            CPU until they are transferred.
+        rows: of this rank that count; 0 if it repeats a row of another rank.
         total: of all ranks in this step.
-        nests: what the function of `feed.collate` made, of each part of the batch; empty without
-            one, and where there is no row.
+        nests: structures of `feed.collate`, for each part of the batch; empty without such a
+            function, and without rows.
     """
 
     tensors: dict[str, torch.Tensor]
@@ -114,7 +114,7 @@ class Batch:
 
     @property
     def given(self) -> object:
-        """Return what is trained on: tensors by column, or what a function made of one part."""
+        """Return the batch to train on: tensors by column, or one collated part."""
         if not self.nests:
             return self.tensors
         (nest,) = self.nests
@@ -126,9 +126,9 @@ class Feed:
 
     Args:
         plan: of the dataset.
-        blocks: where its rows come from.
+        blocks: source of its rows.
         rank: this worker.
-        uncounted: where they come from until they are counted; None where they are.
+        uncounted: source until they are counted; None if they are.
     """
 
     def __init__(
@@ -144,22 +144,22 @@ class Feed:
         self._uncounted = uncounted if plan.is_learned else None
         self._kept: dict[tuple[str, int], Rows] = {}
         self._counts: Sequence[Indices] = ()
-        # What a pass under way has counted, shape (fragments,).
+        # Counts of the pass in progress, shape (fragments,).
         self._learning = np.empty(0, dtype=np.int64)
         self._made: Counter[EpochPass] = Counter()
         self._batch = StageKey(plan.name, BATCH)
 
     def counts(self) -> Sequence[Indices]:
-        """Return the rows of each fragment after transforms; a cached dataset is waited for.
+        """Return the rows of each fragment after transforms; waits for a cached dataset.
 
-        Of each dataset that is mixed, else of this one alone.
+        For each mixed dataset, or for this one.
         """
         self._counts = self._counts or self._blocks.counts()
         return self._counts
 
     @property
     def counted(self) -> dict[str, Indices]:
-        """Return the rows of each fragment by dataset, where somebody asked for them already."""
+        """Return the rows of each fragment by dataset, if they have been requested before."""
         if self._uncounted and not self._counts:
             return {self.plan.name: self._learning} if len(self._learning) else {}
         parts = self.plan.parts or (self.plan,)
@@ -167,22 +167,22 @@ class Feed:
 
     @property
     def rows(self) -> int:
-        """Return all rows after transforms; a cached dataset is waited for."""
+        """Return all rows after transforms; waits for a cached dataset."""
         return sum(int(each.sum()) for each in self.counts())
 
     def planned_steps(self, at: EpochPass) -> BatchLayout | None:
-        """Return the steps of a pass; None where only the pass itself will tell.
+        """Return the steps of a pass; None if only the pass itself will tell.
 
         Raises:
-            DataError: when there are too few rows for one step of training.
+            DataError: if there are too few rows for one step of training.
         """
         return self.steps(at) if self._is_counted(at) else None
 
     def steps(self, at: EpochPass) -> BatchLayout:
-        """Return the steps of a pass over rows that are counted, or waited for.
+        """Return the steps of a pass over counted rows, waiting for the counts.
 
         Raises:
-            DataError: when there are too few rows for one step of training.
+            DataError: if there are too few rows for one step of training.
         """
         steps = steps_for(self.plan, at, self.rows)
         self._check_mixed()
@@ -192,7 +192,7 @@ class Feed:
         return steps
 
     def _is_counted(self, at: EpochPass) -> bool:
-        """Say whether the rows are known ahead; all ranks hear the same of a pass."""
+        """Return whether the rows are known before a pass; the same on all ranks."""
         if self._uncounted is None or self._counts:
             return True
         known = self._uncounted.known(at)
@@ -214,16 +214,16 @@ class Feed:
         stage: Callable[[Batch], Batch] = lambda batch: batch,
         most_parts: int = 1,
     ) -> Prefetched[Batch]:
-        """Return the batches from `at.first_step` to the end of the pass, made ready in a thread.
+        """Return the batches from `at.first_step` to the end of the pass, prepared in a thread.
 
         Args:
             at: the pass.
-            stage: called there with each of them; returns what is given.
-            most_parts: in which a batch is trained, and collated.
+            stage: called there with each batch; returns the batch to yield.
+            most_parts: maximum number of parts of a batch, which are collated separately.
         """
         depth = self.plan.feed.prefetch_batches
         made = self._batches(self._numbered(at), most_parts)
-        if at.kind == "train" and at.following is None:  # else the next epoch needs as much again
+        if at.kind == "train" and at.following is None:  # else the next epoch reuses the memory
             made = lent_for(made)
         items = LEDGER.each(self._batch, made, lambda each: each.rows)
         return Prefetched(items, depth, finish=partial(self._staged, stage))
@@ -231,7 +231,7 @@ class Feed:
     def columns(self, at: EpochPass, table_rows: int = 1) -> Iterator[Columns]:
         """Yield the columns of the steps from `at.first_step` to the end of the pass.
 
-        table_rows: in tables of the next few steps that have so many rows.
+        table_rows: minimum rows of a table, which has one or more steps.
         """
         made = lent_for(self._columns(at, table_rows))
         yield from LEDGER.each(self._batch, made, num_rows)
@@ -263,7 +263,7 @@ class Feed:
     def _as_they_come(self, at: EpochPass) -> Iterator[Given]:
         """Yield this rank's steps of a pass that counts the rows."""
         assert self._uncounted
-        # What comes from Ray's object store is for reading alone.
+        # Arrays in Ray's object store are read-only.
         self._learning = self._uncounted.known(at).counts.copy()
         tell, tell_all = self._uncounted.learn, self._uncounted.learn_all
         lesson = RowCounter(self.plan, at, self._learning, tell, tell_all)
@@ -281,7 +281,7 @@ class Feed:
                 yield Batch(tensors, given.rows, given.total, nests)
 
     def _steps(self, at: EpochPass) -> Iterator[Given]:
-        """Yield this rank's part of each step that is left of a pass."""
+        """Yield this rank's part of each remaining step of a pass."""
         if not self._is_counted(at):
             yield from self._as_they_come(at)
             return
@@ -292,7 +292,7 @@ class Feed:
             yield Given(table, counting[step], steps.total(step))
 
     def _tables(self, at: EpochPass, sizes: Indices) -> Iterator[Table]:
-        """Yield what is left of a pass in tables of these sizes."""
+        """Yield the rest of a pass in tables of these sizes."""
         tables = (
             self._from_memory(at, sizes) if self._in_memory(at) else recut(self._stream(at), sizes)
         )
@@ -323,7 +323,7 @@ class Feed:
             yield rows.take(wanted), rows.ids[wanted]
 
     def _own_order(self, at: EpochPass, steps: BatchLayout) -> Indices:
-        """Return what is left of this rank's order in its own rows, shape (rows left,)."""
+        """Return the rest of this rank's order of its rows, shape (rows left,)."""
         windows = windows_of(self.plan, at, steps)
         done, rows = (steps.rows_in(self._rank, 0, stop) for stop in (at.first_step, steps.count))
         if windows is None:
@@ -360,7 +360,7 @@ class Feed:
         return EpochPermutation(numbers, counts, first_ids=self.plan.given_ids)
 
     def _stream(self, at: EpochPass) -> Iterator[Table]:
-        """Yield the tables of a stream, shuffled in windows where the plan says so."""
+        """Yield the tables of a stream, shuffled in windows if the plan says so."""
         steps = self.steps(at)
         tables, windows = self._as_it_comes(at, steps), windows_of(self.plan, at, steps)
         if windows is None:
@@ -387,7 +387,7 @@ class Feed:
         for columns in self._blocks.stream(at, pieces, start, partial(steps.within, self._rank)):
             rows = num_rows(columns)
             here = places[done : done + rows]
-            # Of a mix rows are augmented where they are read: nobody asks here which they are.
+            # Rows of a mix are augmented by their readers: their ids are unknown here.
             yield columns, base.ids(here) if isinstance(base, EpochPermutation) else here
             done += rows
 
@@ -400,7 +400,7 @@ def torch_types(names: Mapping[str, str]) -> dict[str, torch.dtype]:
 def to_tensors(
     plan: DatasetPlan, dtypes: Mapping[str, torch.dtype], table: Table
 ) -> dict[str, torch.Tensor]:
-    """Return the columns as CPU tensors of their own memory, in the types asked for.
+    """Return the columns as CPU tensors with separate memory, in the requested types.
 
     Args:
         plan: of the dataset.
@@ -408,7 +408,7 @@ def to_tensors(
         table: the rows.
 
     Raises:
-        DataError: when a column holds no numbers, or a value that its type cannot hold.
+        DataError: if a column has no numbers, or a value that its type cannot represent.
     """
     columns, ids = table
     tensors = {}

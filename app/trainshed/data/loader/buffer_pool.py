@@ -1,8 +1,8 @@
-"""Memory of large arrays that goes, once nobody has them, to the next ones.
+"""Reuses the memory of large arrays.
 
-A pass makes arrays of many megabytes all the time: windows of a shuffle, batches of pictures.
-glibc gives theirs back to the kernel, whatever it is told (allocator.py): what is above 32 MB, and
-in threads what a heap of 64 MB held. Pages made anew cost more than the rows that are put there.
+A pass creates arrays of many megabytes all the time: shuffle windows, batches of pictures. With any
+setting (allocator.py) glibc returns blocks above 32 MB to the kernel, and in threads whole heaps of
+64 MB. New pages cost more than the rows that are written to them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Memory = NDArray[np.uint8]
 
     class _Interface(TypedDict):
-        """What numpy asks of an object with memory, version 3 of its array interface."""
+        """Version 3 of NumPy's array interface."""
 
         version: int
         shape: tuple[int]
@@ -35,40 +35,40 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-# Below it glibc has memory at hand, of this thread or another.
+# For smaller arrays glibc reuses memory, of this thread or another.
 LEAST_BYTES = 2**20
-# Of what was asked for: not all tables have as many rows.
+# Share of the requested size: tables differ slightly in rows.
 MOST_TIMES = 1.25
 
 
 class BufferPool:
-    """Lends memory, and has it back with the last array over it; used by several threads.
+    """Provides memory for arrays, and takes it back with the last view; thread-safe.
 
-    It never has more, lent and at hand, than was lent at one time since it last let go.
+    It never holds more than was in use at one time since the last `release`.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # A loan may end in the middle of anything, also of what the lock is held for.
+        # Memory may be returned at any point, even while this lock is held.
         self._returned: deque[tuple[int, Memory | None]] = deque()
-        # What was used last is last.
+        # Most recently used last.
         self._at_hand: list[Memory] = []
         self._lent = self._most = self._times_let_go = 0
 
     @property
     def held_bytes(self) -> int:
-        """Return the bytes that are lent and at hand."""
+        """Return the bytes in use and free."""
         with self._lock:
             self._settle()
             return self._held()
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-        """Return an array whose values are anything, as numpy.empty does."""
+        """Return an uninitialized array, like numpy.empty."""
         kind = np.dtype(dtype)
         count = math.prod(shape) * kind.itemsize
         if kind.hasobject or count < LEAST_BYTES:
             return np.empty(shape, kind)
-        # Views, and tensors over them, keep this array, and it alone keeps the loan.
+        # Views, and tensors over them, reference this array, which alone holds the memory.
         lent: Memory = np.asarray(_Loan(self, self._take(count), self._times_let_go))
         return lent[:count].view(kind).reshape(shape)
 
@@ -79,7 +79,7 @@ class BufferPool:
         return copied
 
     def joined(self, arrays: Sequence[Array]) -> Array:
-        """Return the rows of arrays, as numpy.concatenate does."""
+        """Return concatenated rows of arrays, like numpy.concatenate."""
         if sum(array.nbytes for array in arrays) < LEAST_BYTES:
             return np.concatenate(arrays)
         shape = (sum(map(len, arrays)), *arrays[0].shape[1:])
@@ -87,20 +87,20 @@ class BufferPool:
         return np.concatenate(arrays, out=into)
 
     def taken(self, array: Array, wanted: NDArray[np.int64]) -> Array:
-        """Return rows of an array, a copy: what `array[wanted]` is.
+        """Return a copy of rows of an array, like `array[wanted]`.
 
-        wanted: positions that the array has, none counted from its end.
+        wanted: positions, none of them negative.
         """
-        # Of what lies in no order numpy.take would copy all before.
+        # numpy.take would first copy an array that is not contiguous.
         if len(wanted) * array[:1].nbytes < LEAST_BYTES or not array.flags.c_contiguous:
             return array[wanted]
         into = self.empty((len(wanted), *array.shape[1:]), array.dtype)
-        # With mode "raise" numpy would gather aside first.
+        # With mode "raise" NumPy would use a temporary buffer.
         np.take(array, wanted, axis=0, out=into, mode="clip")
         return into
 
     def let_go(self) -> None:
-        """Keep nothing at hand, nor what was lent by now and comes back later."""
+        """Free all unused memory, and memory in use when it is returned."""
         with self._lock:
             self._settle()
             self._times_let_go += 1
@@ -108,7 +108,7 @@ class BufferPool:
             self._most = self._lent
 
     def give_back(self, memory: Memory, times_let_go: int) -> None:
-        """Have memory at hand again that was lent when this had let go so many times."""
+        """Take memory back that was handed out after this many releases."""
         is_wanted = times_let_go == self._times_let_go
         self._returned.append((memory.nbytes, memory if is_wanted else None))
 
@@ -140,7 +140,7 @@ class BufferPool:
 
 
 class _Loan:
-    """Memory that is lent for as long as this lives."""
+    """Memory that is in use as long as this object exists."""
 
     def __init__(self, lender: BufferPool, memory: Memory, times_let_go: int) -> None:
         self._lender = lender
@@ -148,7 +148,7 @@ class _Loan:
         self._times_let_go = times_let_go
 
     @property
-    def __array_interface__(self) -> _Interface:  # numpy asks for it by this name
+    def __array_interface__(self) -> _Interface:  # NumPy reads this name
         return {
             "version": 3,
             "shape": self._memory.shape,
@@ -164,7 +164,7 @@ LENDER = BufferPool()
 
 
 def lent_for(items: Iterable[Item]) -> Generator[Item, None, None]:
-    """Yield items; after the last one others of this process need their memory more."""
+    """Yield items; after the last one free the memory for other uses."""
     try:
         yield from items
     finally:

@@ -26,15 +26,15 @@ logger = logging.getLogger(__name__)
 
 
 class CacheFill:
-    """Makes the blocks of a dataset, again where some were lost.
+    """Makes the blocks of a dataset, again if some are lost.
 
-    How many blocks a function's dataset comes in follows the CPUs of the cluster, so that rows
-    which are as many as they were are cut as they were.
+    The number of blocks of a function's dataset depends on the CPUs of the cluster, so equal rows
+    are split as before.
 
     Args:
         plan: of the dataset.
-        warn: says what does not end the run.
-        shelf: where rows are kept on disk; None where none are.
+        warn: reports problems that do not end the run.
+        shelf: cache on disk; None without one.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class CacheFill:
         """Return the blocks.
 
         Raises:
-            DataError: when the rows are others, and an epoch is under way.
+            DataError: if the rows have changed, and an epoch is in progress.
         """
         plan, started = self._plan, time.perf_counter()
         if plan.cache == "disk":
@@ -67,7 +67,7 @@ class CacheFill:
     def _as_wanted(self, made: CachedBlocks) -> CachedBlocks:
         plan, wanted = self._plan, self._wanted
         if wanted is not None and len(wanted) == len(made.counts):
-            # A run that was to stream them had not come to the end of all of them.
+            # A streaming run may not have read all of them to their end.
             wanted = np.where(wanted == UNKNOWN, made.counts, wanted)
         if wanted is None or np.array_equal(made.counts, wanted):
             return made

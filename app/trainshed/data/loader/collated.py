@@ -1,4 +1,4 @@
-"""A rank's rows of a step as the user's function makes them, in parts where a step has some."""
+"""Applies `feed.collate` to a rank's rows of a step, in parts if the step has parts."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 def collated(
     plan: DatasetPlan, at: EpochPass, given: Given, most_parts: int
 ) -> tuple[Tensors, tuple[BatchStructure, ...]]:
-    """Return the tensors of all parts of a step, and what each part makes of them.
+    """Return the tensors of all parts of a step, and the structure of each part.
 
-    No function is given no rows: what is made of them has no part.
+    The function is never called without rows: the result then has no parts.
 
     Args:
-        plan: of the dataset, with such a function.
+        plan: of a dataset with `feed.collate`.
         at: the pass.
         given: the rank's rows.
-        most_parts: of a step.
+        most_parts: maximum number of parts of a step.
 
     Raises:
-        DataError: when the function raises, or puts something on a device.
+        DataError: if the function raises, or returns tensors on a device.
     """
     columns, ids = given.table
     tensors: Tensors = {}

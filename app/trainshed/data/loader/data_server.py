@@ -1,6 +1,6 @@
 """Runs Ray Data for all workers: fills the object store cache, and streams passes to the ranks.
 
-Lives in the coordinator actor, so that it outlives a worker group that is restarted.
+Runs in the coordinator actor, so that it outlives a restarted worker group.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.permutation import Indices
     from trainshed.data.sampler.stage_time import Spending
 
-# Slices a rank may be behind the stream; a slice has at most the rows of one block.
+# Maximum slices that a rank may be behind the stream; a slice has at most the rows of one block.
 QUEUE_SLICES = 4
 
 
 @dataclass(frozen=True)
 class ExecutionLimits:
-    """What Ray Data may use: CPUs of each pass, and the nodes they must be on."""
+    """Resources of Ray Data: CPUs of each pass, and their nodes."""
 
     cpus: int
     node_labels: tuple[tuple[str, str], ...] = ()
@@ -54,7 +54,7 @@ class ExecutionLimits:
 
 @dataclass(frozen=True)
 class Slice:
-    """Rows [start, stop) of a block in the object store, which has so many rows."""
+    """Rows [start, stop) of a block in the object store, which has this many rows."""
 
     block: ray.ObjectRef[Block]
     start: int
@@ -63,13 +63,13 @@ class Slice:
 
 
 class DataServer:
-    """Reads, transforms and deals out the datasets of one run.
+    """Reads, transforms and splits the datasets of one run.
 
     Args:
         plans: by dataset.
         limits: of Ray Data.
-        warn: says what does not end the run.
-        shelf: where rows are kept on disk; None where none are.
+        warn: reports problems that do not end the run.
+        shelf: cache on disk; None without one.
     """
 
     def __init__(
@@ -95,52 +95,52 @@ class DataServer:
         self._learned = {
             plan.name: RowCounts(plan, warn) for plan in plans.values() if plan.is_learned
         }
-        # A pass stays here until two later ones are read: a late word of it must not begin it anew.
+        # A pass stays here until two later ones are read: a late request must not restart it.
         self._streams: dict[EpochPass, PassStream[Slice]] = {}
-        # Of the passes that still come.
+        # Passes that will follow.
         self._courses: dict[EpochPass, ExecutionBudget] = {}
-        # The newest worker group: of those before it nobody may ever read a pass.
+        # The newest worker group: passes of earlier groups may never be read to their end.
         self._group = 0
         self._lock = threading.Lock()
         self._spent: Spending = {}
         execution.configure(limits.cpus, dict(limits.node_labels))
 
     def start(self) -> None:
-        """Begin to fill the caches in the background, while the workers start."""
+        """Start to fill the caches in the background, while the workers start."""
         threading.Thread(target=self._prepare, name="fill-caches", daemon=True).start()
 
     def cached(self, name: str, lost: int = 0) -> CachedBlocks:
-        """Return the blocks of a cached dataset; waits until they are all there.
+        """Return the blocks of a cached dataset; waits until all exist.
 
         Args:
             name: of the dataset.
-            lost: the filling of which blocks are lost: a later one is wanted.
+            lost: generation of the cache whose blocks are lost: waits for a newer one.
 
         Raises:
             DataError: when they cannot be made.
-            InfrastructureError: when they could not be made this time.
+            InfrastructureError: if a retry may succeed.
         """
         return self._caches[name].get(lost)
 
     def counts(self, name: str) -> Indices:
-        """Return the rows of each fragment of a dataset that has to be counted; waits for them.
+        """Return the rows of each fragment of an uncounted dataset; waits for them.
 
         Raises:
-            DataError: when it cannot be read.
-            InfrastructureError: when it could not be this time.
+            DataError: if it cannot be read.
+            InfrastructureError: if a retry may succeed.
         """
         return self._tallies[name].get()
 
     def known(self, at: EpochPass) -> Known:
-        """Return what was known of the rows of a pass that counts them when it began."""
+        """Return the row counts that were known when a counting pass began."""
         return self._learned[at.dataset].known(at)
 
     def learn(self, name: str, fragment: int, rows: int) -> None:
-        """Take in how many rows a fragment has."""
+        """Record the rows of a fragment."""
         self._take_in(name, {fragment: rows})
 
     def learn_all(self, name: str, counts: Indices) -> None:
-        """Take in how many rows all fragments have."""
+        """Record the rows of all fragments."""
         self._take_in(name, dict(enumerate(counts.tolist())))
 
     def _take_in(self, name: str, counts: Mapping[int, int]) -> None:
@@ -148,21 +148,21 @@ class DataServer:
             self._open(waited)
 
     def spend(self, spending: Spending) -> None:
-        """Take in what a task, or a rank, has spent on rows since it last told."""
+        """Add the time that a task, or a rank, has spent on rows since its last report."""
         with self._lock:
             self._spent = added(self._spent, spending)
 
     @property
     def spent(self) -> Spending:
-        """Return what all tasks and ranks have spent on rows."""
+        """Return the time that all tasks and ranks have spent on rows."""
         return self._spent
 
     def take(self, at: EpochPass, rank: int) -> Slice | Left | None:
         """Return the next slice of a rank in a pass, None at its end; waits for it.
 
         Raises:
-            DataError: when the rows cannot be read or transformed.
-            InfrastructureError: when they could not be this time.
+            DataError: if the rows cannot be read or transformed.
+            InfrastructureError: if a retry may succeed.
         """
         with self._lock:
             stream = self._opened(at)
@@ -171,7 +171,7 @@ class DataServer:
         return stream.take(rank)
 
     def leave_before(self, group: int) -> None:
-        """Give up the passes of earlier worker groups: nobody may ever read them up."""
+        """Cancel the passes of earlier worker groups, which may never be read to their end."""
         with self._lock:
             self._leave_before(group)
 
@@ -182,7 +182,7 @@ class DataServer:
                 stream.close()
 
     def open(self, at: EpochPass) -> None:
-        """Begin a pass before its first slice is asked for."""
+        """Start a pass before its first slice is requested."""
         self._open(at)
 
     def _open(self, at: EpochPass) -> None:
@@ -206,26 +206,26 @@ class DataServer:
         return self._streams[at]
 
     def _course(self, at: EpochPass) -> ExecutionBudget:
-        """Return the course of a pass: after the one before it, or an older one of its own."""
+        """Return the budget of a pass: shared with the previous one, or a separate one if older."""
         before = self._courses.get(at) or next(
             (course for other, course in self._courses.items() if other.following == at), None
         )
         return ExecutionBudget(self._limits.cpus, self._plans[at.dataset].task_cpus, before)
 
     def _leave_earlier(self, at: EpochPass, rank: int) -> None:
-        """Take the rank out of earlier passes of this dataset, which it may not have read up."""
+        """Remove the rank from earlier passes of this dataset, which it may have left early."""
         earlier = sorted(
             (other for other in self._streams if other.is_before(at)), key=lambda each: each.when
         )
         for other in earlier:
             self._streams[other].leave(rank)
         for other in earlier[:-1]:
-            # A rank may read alone. One that has not come by now finds the pass begun anew.
+            # A rank may read alone. One that has not arrived by now starts the pass again.
             if not self._streams[other].is_read:
                 self._streams.pop(other).close()
 
     def _prepare(self) -> None:
-        with contextlib.suppress(DataError, InfrastructureError):  # who asks for the blocks is told
+        with contextlib.suppress(DataError, InfrastructureError):  # callers of blocks get the error
             for cache in self._caches.values():
                 cache.get()
             for tally in self._tallies.values():
@@ -250,28 +250,28 @@ class DataServer:
             self._give_up_next(at)
             return
         finally:
-            slices.close()  # frees Ray Data's executor where the pass was given up
+            slices.close()  # frees Ray Data's executor if the pass was cancelled
             course.end()
             with self._lock:
-                if self._courses.get(at) is course:  # it may have been begun anew meanwhile
+                if self._courses.get(at) is course:  # it may have been restarted
                     del self._courses[at]
         stream.end()
 
     def _open_next(self, at: EpochPass, stream: PassStream[Slice], course: ExecutionBudget) -> None:
-        """Begin a pass while the last tasks of the stream before it go on."""
+        """Start a pass while the last tasks of the previous stream run."""
         course.wait()
-        # One pass ahead and no more: small ones fit into their queues, each behind the other.
+        # Only one pass ahead: many small ones fit into their queues, one behind the other.
         if not stream.wait_for_a_rank():
             return
         learned = self._learned.get(at.dataset)
-        # Its order hangs on rows that ranks have not told yet.
+        # Its order depends on rows that ranks have not reported yet.
         if (ready := learned.wait(at) if learned else at) is not None:
             with self._lock:
                 if not stream.has_failed:
                     self._opened(ready)
 
     def _give_up_next(self, at: EpochPass) -> None:
-        """Give up the pass after one that failed, which was begun ahead and nobody reads."""
+        """Cancel the prefetched pass after one that failed, which nobody reads."""
         if (following := at.following) is None:
             return
         with self._lock:
@@ -309,7 +309,7 @@ class DataServer:
     def _uncounted(
         self, at: EpochPass, plan: DatasetPlan, sizes: ray_datasets.Sizes, course: ExecutionBudget
     ) -> Iterator[tuple[Sequence[int], Slice]]:
-        """Yield every block to every rank, which takes its rows of it."""
+        """Yield every block to every rank, which takes its rows from it."""
         order = order_of_fragments(plan, at)
         number, _ = begin_of(plan, at, order, self.known(at).counts)
         if number == len(order):
@@ -322,7 +322,7 @@ class DataServer:
                     yield everybody, Slice(entry.ref, 0, rows, rows)
 
     def _sizes(self, plan: DatasetPlan) -> ray_datasets.Sizes:
-        """Return how much of a pass is made at once; nodes may have come since the last one."""
+        """Return how much of a pass is made at once; nodes may have joined since the last one."""
         seconds = seconds_a_row(self._spent, plan.name, [part.name for part in plan.parts])
         if seconds is None:
             seconds = max(each.row_seconds for each in plan.parts or (plan,))
@@ -343,7 +343,7 @@ class DataServer:
 def _deal(
     dealt: Sequence[tuple[Sequence[int], int]], dataset: Dataset
 ) -> Iterator[tuple[Sequence[int], Slice]]:
-    """Yield (ranks, slice), cutting the blocks of a dataset where the rows of ranks end."""
+    """Yield (ranks, slice), splitting the blocks of a dataset where the rows of ranks end."""
     waiting = iter(dealt)
     ranks: Sequence[int] = ()
     left = 0

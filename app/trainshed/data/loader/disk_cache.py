@@ -1,8 +1,8 @@
-"""A dataset kept as parquet on the run's storage: a file for each fragment, in its order.
+"""Caches a dataset as parquet on the run's storage: one file per fragment, in order.
 
-What was kept is read again by an attempt that goes on from a checkpoint: a function may return
-other rows the next time. One that begins anew makes it anew, and so does one with other code, but
-in the middle of an epoch, whose rows must stay what they are.
+An attempt that resumes from a checkpoint reads the cache, as a function may return other rows the
+next time. A fresh attempt makes the rows again, and so does one with other code, except in the
+middle of an epoch, whose rows must not change.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class DiskCache:
-    """Where an attempt keeps rows on the run's storage, a folder for each dataset.
+    """The cache of an attempt on the run's storage, one folder per dataset.
 
     Args:
         folder: of the attempt.
-        earlier: those of attempts before it, the last one first, where it goes on with their rows.
-        code: with which it makes rows, as `spec.code` names it.
+        earlier: folders of previous attempts, newest first, if this one uses their rows.
+        code: identity of the code that makes the rows, from `spec.code`.
     """
 
     folder: Folder
@@ -49,7 +49,7 @@ class DiskCache:
 
 
 class KeptFile(Record):
-    """A file of rows: its folder below the dataset's, its rows, its row groups, its bytes."""
+    """A file of rows: its folder below the dataset's, its rows, row groups and bytes."""
 
     name: str
     rows: int
@@ -58,20 +58,20 @@ class KeptFile(Record):
 
 
 class KeptFiles(Record):
-    """All of them in their order, and what they were made of."""
+    """All files in order, and the identity of their source."""
 
     identity: str
-    code: str = ""  # of what an earlier release kept nobody knows it
+    code: str = ""  # unknown for caches of earlier releases
     files: tuple[KeptFile, ...]
 
 
 def kept_on(shelf: DiskCache, plan: DatasetPlan, warn: Callable[[str], None]) -> CachedBlocks:
-    """Return the files of a dataset; they are made where they are not there.
+    """Return the files of a dataset, making them if they do not exist.
 
     Args:
-        shelf: where they lie.
+        shelf: the cache.
         plan: of the dataset.
-        warn: says what does not end the run.
+        warn: reports problems that do not end the run.
     """
     identity = _identity(plan)
     for folder in (shelf.folder, *shelf.earlier):
@@ -80,15 +80,15 @@ def kept_on(shelf: DiskCache, plan: DatasetPlan, warn: Callable[[str], None]) ->
             if not (plan.kept and plan.kept.under_way):
                 continue
             warn(
-                f"{plan.field}.cache: rows that were kept with other code ({found.code}) stay, as "
-                "an epoch of them is under way: they are made anew by an attempt that goes on "
-                "from an epoch's end"
+                f"{plan.field}.cache: rows that were cached with other code ({found.code}) stay, "
+                "because an epoch of them is in progress; an attempt that resumes from the end of "
+                "an epoch makes them again"
             )
         if found:
             return _as_blocks(folder / plan.name, found)
     folder, started = shelf.folder / plan.name, time.perf_counter()
     made = KeptFiles(identity=identity, code=shelf.code, files=_made(plan, folder))
-    folder.delete(ROWS_LIST)  # of files that are damaged
+    folder.delete(ROWS_LIST)  # the files are damaged
     folder.create(ROWS_LIST, made.to_line().encode())
     rows, seconds = sum(file.rows for file in made.files), time.perf_counter() - started
     logger.info("%s: %d rows kept in %s in %.2f s", plan.name, rows, folder, seconds)
@@ -114,7 +114,7 @@ def _fragments(folder: Folder, files: Sequence[KeptFile]) -> tuple[Fragment, ...
 
 
 def _identity(plan: DatasetPlan) -> str:
-    """Return a digest of what the rows are made of, as far as names tell."""
+    """Return a digest of the sources of the rows, as far as names identify them."""
     source = plan.source
     made_of = [
         source.fingerprint if source else repr(plan.use),

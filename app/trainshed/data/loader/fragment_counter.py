@@ -1,4 +1,4 @@
-"""Counts the rows of a dataset whose files do not tell them, where they must be known ahead."""
+"""Counts the rows of a dataset without row counts, if they must be known ahead."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ logger = logging.getLogger(__name__)
 
 
 def is_tallied(plan: DatasetPlan) -> bool:
-    """Say whether somebody has to read a dataset to know its rows."""
+    """Return whether a dataset must be read to know its rows."""
     return plan.source is not None and not (
         plan.has_row_counts or plan.is_filled or plan.is_learned
     )
 
 
 class FragmentCounter:
-    """The rows of each fragment of one dataset, counted by who asks first.
+    """The rows of each fragment of one dataset, counted on the first request.
 
     Args:
         plan: of the dataset.
-        turn: held while any dataset is read whole: each takes all CPUs that data may have.
-        warn: says what does not end the run.
+        turn: lock for reading a whole dataset: each uses all CPUs of the data.
+        warn: reports problems that do not end the run.
     """
 
     def __init__(
@@ -53,9 +53,9 @@ class FragmentCounter:
         """Return the rows of each fragment, shape (fragments,); waits for them.
 
         Raises:
-            DataError: when the dataset cannot be read, or has other rows than a checkpoint in the
-                middle of an epoch knows of.
-            InfrastructureError: when it could not be this time.
+            DataError: if the dataset cannot be read, or has other rows than a checkpoint in the
+                middle of an epoch.
+            InfrastructureError: if a retry may succeed.
         """
         with self._lock:
             if self._counts is None:
@@ -69,7 +69,7 @@ class FragmentCounter:
             return self._counts
 
     def _compare(self, counts: Indices) -> None:
-        """Hold rows against those that a checkpoint knows of, if only of some fragments."""
+        """Compare rows with those of a checkpoint, which may have only some fragments."""
         plan = self._plan
         if difference := other_counts(plan, counts):
             if plan.kept and plan.kept.under_way:

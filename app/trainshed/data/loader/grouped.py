@@ -1,8 +1,9 @@
-"""Ray datasets of rows that are all made in one go: those of a function, and of groups.
+"""Ray datasets of rows that are all made at once: those of a function, and of groups.
 
-Rows that are alike go to one task: they are sorted by the part of the range of hashes that theirs
-lies in. The groupby of Ray 2.60 does not do: its tasks run on any node, whatever labels the data's
-must have, its hash of 5 is not that of 5.0, and the order of its rows hangs on the number of parts.
+Equal rows go to one task: rows are sorted by hash, and split by ranges of hashes. The groupby of
+Ray
+2.60 does not work for this: its tasks ignore the node labels of data tasks, its hash of 5 differs
+from that of 5.0, and its row order depends on the number of partitions.
 """
 
 from __future__ import annotations
@@ -45,11 +46,12 @@ if TYPE_CHECKING:
     from trainshed.data.sources.column_arrays import Columns
     from trainshed.data.sources.fragment_reader import Reading
 
-# Columns that carry where a row goes, and where it comes from, through the sort.
+# Columns with a row's destination and origin in the sort.
 PART = "__trainshed_part__"
 PLACE = "__trainshed_place__"
-# Parts of the rows, each the work of a task: they hang on the rows alone, as the blocks of a run
-# that goes on have to be those that it had. More of them are more pieces for Ray to move.
+# Partitions, each a task. Their number depends only on the rows, because the blocks of a resumed
+# run
+# must be those that it had. More partitions are more pieces for Ray to move.
 LEAST_PARTS, MOST_PARTS = 16, 512
 PART_BYTES = 16 * 2**20
 
@@ -58,10 +60,10 @@ def made_whole(plan: DatasetPlan) -> Dataset:
     """Return a Ray dataset of all rows after the transforms.
 
     Args:
-        plan: of a dataset that a function makes, or whose rows go in groups.
+        plan: of a dataset that a function makes, or that has groups.
 
     Raises:
-        DataError: when the function returns something else than a dataset.
+        DataError: if the function returns anything but a dataset.
     """
     before, *stages = _stages(plan.transforms)
     made = None if plan.use is None else function_dataset(plan, before)
@@ -76,7 +78,7 @@ def made_whole(plan: DatasetPlan) -> Dataset:
 
 
 def _stages(transforms: Sequence[Function]) -> list[list[Function]]:
-    """Return the transforms up to the first of kind groups, then each of these and what follows."""
+    """Return the transforms up to the first groups, then each groups with what follows it."""
     stages: list[list[Function]] = [[]]
     for function in transforms:
         if function.kind == "groups":
@@ -86,7 +88,7 @@ def _stages(transforms: Sequence[Function]) -> list[list[Function]]:
 
 
 def _spread_fragments(plan: DatasetPlan, before: Sequence[Function], group: Function) -> Dataset:
-    """Return the rows of the files, those of a part in a block; parts are those of hashes."""
+    """Return the rows of the files, one block per partition of hashes."""
     assert plan.source
     how = replace(reading(plan), transforms=tuple(before))
     parts = min(max(LEAST_PARTS, len(plan.source.fragments)), MOST_PARTS)
@@ -101,12 +103,12 @@ def _spread_fragments(plan: DatasetPlan, before: Sequence[Function], group: Func
 
 
 def _spread_blocks(plan: DatasetPlan, made: Dataset, group: Function) -> Dataset:
-    """Return the rows of a dataset, those of a part in a block; all of them are held meanwhile."""
+    """Return the rows of a dataset, one block per partition; holds all of them in memory."""
     held = materialized(made)
     parts = min(max(LEAST_PARTS, math.ceil(held.num_bytes / PART_BYTES)), MOST_PARTS)
     firsts = first_rows(held.counts).tolist()
     tasks = [
-        # References travel inside lists: Ray would replace a bare one by its value.
+        # References are passed inside lists: Ray would replace a bare one by its value.
         Task(functools.partial(_spread_block, [block], first, group, parts), int(rows))
         for block, rows, first in zip(held.blocks, held.counts, firsts, strict=True)
     ]
@@ -131,7 +133,7 @@ def _spread_block(
 
 def _spread(columns: Columns, first: int, group: Function, parts: int) -> Block:
     rows = num_rows(columns)
-    # Without a row there may be no such column: no function was called.
+    # Without a row the column may not exist: no function was called.
     numbers = hashes(columns, group) if rows else np.empty(0, dtype=np.uint64)
     half = np.uint64(32)
     part = ((numbers >> half) * np.uint64(parts)) >> half

@@ -1,4 +1,4 @@
-"""A dataset in the object store: filled once, and again when its blocks are lost. No Ray here."""
+"""Caches a dataset in the object store: filled once, and again if blocks are lost. No Ray here."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class CachedBlocks:
     """All blocks of a dataset, one for each fragment; some may be empty.
 
     Args:
-        blocks: in the object store, in the order of the dataset; none where files are kept.
+        blocks: in the object store, in the order of the dataset; empty for a cache on disk.
         counts: (blocks,) rows of each.
-        filling: which one it is, from 1.
-        files: on the run's storage, in the order of the dataset; none where blocks are kept.
+        filling: generation of the cache, from 1.
+        files: on the run's storage, in the order of the dataset; empty for the object store.
         num_bytes: of all blocks.
     """
 
@@ -39,12 +39,12 @@ class CachedBlocks:
 
 
 class ObjectStoreCache:
-    """The blocks of one dataset, filled by who asks first; the others wait for it.
+    """The blocks of one dataset, filled on the first request; other callers wait.
 
     Args:
         field: of the dataset, for errors.
         fill: makes the blocks.
-        turn: held while any dataset is filled: each takes all CPUs that data may have.
+        turn: lock for filling a dataset: each uses all CPUs of the data.
     """
 
     def __init__(self, field: str, fill: Callable[[], CachedBlocks], turn: threading.Lock) -> None:
@@ -57,16 +57,16 @@ class ObjectStoreCache:
         self._tries = 0
 
     def get(self, lost: int = 0) -> CachedBlocks:
-        """Return the blocks; waits until they are all there.
+        """Return the blocks; waits until all exist.
 
-        A fault of the user's is the answer for ever, one of the world's only for those who waited.
+        A user's error is permanent; an infrastructure error is raised only to those who waited.
 
         Args:
-            lost: the filling of which blocks are lost: a later one is wanted.
+            lost: generation of the cache whose blocks are lost: waits for a newer one.
 
         Raises:
             DataError: when they cannot be made.
-            InfrastructureError: when they could not be made this time.
+            InfrastructureError: if a retry may succeed.
         """
         seen = self._tries
         with self._lock:
@@ -77,13 +77,13 @@ class ObjectStoreCache:
             return self._filled()
 
     def lose(self, filling: int) -> None:
-        """Take in that blocks of a filling are lost: who asks next has them made again."""
+        """Record that blocks of a generation are lost: the next request makes them again."""
         with self._lock:
             if self._blocks and self._blocks.filling == filling:
                 self._blocks = None
 
     def _filled(self) -> CachedBlocks:
-        # Let go of what is left of the old ones, or both would have to fit into the store.
+        # Free the remaining old blocks, or both generations would have to fit into the store.
         self._blocks = self._error = None
         try:
             with self._turn:

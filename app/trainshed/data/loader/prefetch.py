@@ -1,4 +1,4 @@
-"""Making the next items ready in a thread while the present one is used."""
+"""Prepares the next items in a thread while the current one is used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-# Between two calls of `while_waiting`: a stop takes effect within two seconds.
+# Seconds between calls of `while_waiting`: a stop takes effect within two seconds.
 SECONDS_BETWEEN_CALLS = 1.0
 
 
@@ -29,6 +29,11 @@ class Prefetched(Iterator[Item]):
     called again and again, in the thread that takes, while the next item is waited for; what that
     raises ends the wait.
 
+    The thread starts with the first requested item; with depth 0 there is none. Closing or deleting
+    this object ends the thread and closes the items; an error of the items is raised here. If
+    `while_waiting` is set, the consuming thread calls it repeatedly while it waits for the next
+    item;
+    an exception from it ends the wait. With depth 0 it is not called.
     Args:
         items: made in the thread.
         depth: what may wait. With 0 each item is made when it is asked for, in the thread only if
@@ -61,11 +66,11 @@ class Prefetched(Iterator[Item]):
         return self._ahead.take()
 
     def has_next(self) -> bool:
-        """Say whether an item is there for which nobody has to wait."""
+        """Return whether an item is available without waiting."""
         return self._ahead is not None and self._ahead.has_item()
 
     def close(self) -> None:
-        """Give no more items."""
+        """Stop yielding items."""
         if self._ahead:
             self._ahead.close()
         elif isinstance(self._items, Generator):
@@ -96,7 +101,7 @@ class _Ahead(Generic[Item]):
         self._error: BaseException | None = None
 
     def is_there(self, within_seconds: float) -> bool:
-        """Say whether an item, or the end, is there after at most so long."""
+        """Return whether an item, or the end, is available within this time."""
         stage = LEDGER.stage()
         with self._changed, LEDGER.starving():
             self._begin(stage)
@@ -142,14 +147,14 @@ class _Ahead(Generic[Item]):
             threading.Thread(target=self._fill, args=(stage,), name="prefetch", daemon=True).start()
 
     def _fill(self, stage: StageKey | None) -> None:
-        # What is made for somebody's stage is of that stage.
+        # Time of the items counts to the stage of the consumer.
         source = LEDGER.each(stage, self._source) if stage else self._source
         try:
             for item in source if self._depth else self._when_asked(source):
                 if not self._put(self._finish(item)):
                     break
-                del item  # or it would live on here while the next one is made
-        # Whatever ends the items must reach who waits for them.
+                del item  # frees it while the next one is made
+        # Any end of the items must reach the waiting consumer.
         except BaseException as error:
             self._error = error
         finally:

@@ -81,15 +81,15 @@ if TYPE_CHECKING:
     from trainshed.data.sources.column_arrays import Columns
     from trainshed.storage.folder import Folder
 
-# Column with the number of the fragment that a row is of.
+# Column with the number of a row's fragment.
 FRAGMENT = "__trainshed_fragment__"
-# Column of the rows that a fragment has.
+# Column with the rows of a fragment.
 TALLY = "rows"
-# What a fragment's rows are kept in, in a folder of its own: a storage takes folders whole.
+# A fragment's rows are a file in a separate folder: a storage publishes whole folders.
 ROWS_FILE = "rows.parquet"
-# Of the rows that travel together: fewer are joined with their neighbours by a copy.
+# Rows to deliver together: smaller tables are joined by a copy.
 LEAST_SHARE = 8
-# A task costs some 10 ms beside its work; its blocks come one by one while it runs.
+# A task costs some 10 ms beside its work; it streams its blocks.
 TASK_BYTES = 64 * 2**20
 
 
@@ -98,30 +98,30 @@ class Sizes:
     """How much of a pass is made at once.
 
     Args:
-        cpus: that tasks may take.
-        block_bytes: most bytes of a block for one rank.
+        cpus: for the tasks.
+        block_bytes: maximum bytes of a block for one rank.
     """
 
     cpus: int
     block_bytes: int
 
     def block_rows(self, plan: DatasetPlan) -> int:
-        """Return most rows of a block for one rank."""
+        """Return the maximum rows of a block for one rank."""
         if self.block_bytes <= BLOCK_BYTES:
             return plan.block_rows
         return max(plan.block_rows, int(self.block_bytes / plan.row_bytes))
 
 
 class Listener(Protocol):
-    """The actor that asks for datasets."""
+    """The actor that requests datasets."""
 
     def spend(self, spending: Spending) -> None:
-        """Take in what a task has spent on rows since it last told."""
+        """Add the time that a task has spent on rows since its last report."""
         ...
 
 
 def fragments_dataset(plan: DatasetPlan) -> Dataset:
-    """Return a Ray dataset of all fragments after the transforms, one task and block a fragment."""
+    """Return a Ray dataset of all fragments after the transforms, a task and block each."""
     assert plan.source
     how = reading(plan)
     return tasks_dataset(
@@ -135,7 +135,7 @@ def fragments_dataset(plan: DatasetPlan) -> Dataset:
 
 
 def tallied_dataset(plan: DatasetPlan) -> Dataset:
-    """Return a Ray dataset with the rows of each fragment after the transforms, a row each."""
+    """Return a Ray dataset with the number of rows of each fragment after the transforms."""
     assert plan.source
     how = reading(plan)
     return tasks_dataset(
@@ -150,7 +150,7 @@ def tallied_dataset(plan: DatasetPlan) -> Dataset:
 
 
 def rows_of(plan: DatasetPlan, fragment: Fragment) -> int:
-    """Return about how many rows a task makes of a fragment: Ray Data plans its memory by it."""
+    """Return the estimated rows of a task, by which Ray Data plans its memory."""
     if fragment.rows is not None:
         return round(plan.growth * fragment.rows)
     assert plan.source
@@ -160,13 +160,13 @@ def rows_of(plan: DatasetPlan, fragment: Fragment) -> int:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the rows of a dataset are read: its files, or what its cache keeps.
+    """The source of a dataset's rows: its files, or its cache.
 
     Args:
         plan: of the dataset.
         counts: (fragments,) rows of each fragment after the transforms.
-        blocks: one for each fragment; None where files are read.
-        kept: files with a fragment's transformed rows each; none where its own are read.
+        blocks: one for each fragment; None if files are read.
+        kept: files with the transformed rows of one fragment each; empty without a disk cache.
     """
 
     plan: DatasetPlan
@@ -181,7 +181,7 @@ class Origin:
         return first_rows(self.counts) if given is None else given
 
     def tables(self, at: EpochPass, segment: Segment) -> Callable[[], Iterator[Table]]:
-        """Return what yields the rows of a segment, augmented; it is called in a task."""
+        """Return a function that yields the rows of a segment, augmented; it runs in a task."""
         how = self.reading(at, segment.epoch)
         if self.blocks is None:
             return functools.partial(read_parts, how, self.parts(segment.pieces))
@@ -192,12 +192,12 @@ class Origin:
         return functools.partial(_cached_tables, how, wanted)
 
     def reading(self, at: EpochPass, epoch: int) -> Reading:
-        """Return how rows are read in an epoch of the dataset."""
+        """Return the reading options of an epoch of the dataset."""
         how = reading(self.plan, at.seed, None if at.in_file_order else epoch)
         return as_kept(how) if self.kept else how
 
     def parts(self, pieces: Sequence[RowRange]) -> list[Part]:
-        """Return the pieces with all that is needed to read them from files."""
+        """Return the ranges with everything needed to read them from files."""
         if not self.kept:
             return parts(self.plan, pieces)
         return parts_of(self.kept, self.first_ids, pieces)
@@ -206,12 +206,12 @@ class Origin:
 def uncounted_dataset(
     plan: DatasetPlan, at: EpochPass, fragments: Sequence[int], sizes: Sizes
 ) -> Dataset:
-    """Return a Ray dataset of tasks that each put out a fragment, with its number in each row.
+    """Return a Ray dataset with a task per fragment, whose rows have the fragment's number.
 
     Args:
         plan: of the dataset.
         at: the pass.
-        fragments: in their order.
+        fragments: in order.
         sizes: of tasks and blocks.
     """
     assert plan.source
@@ -232,14 +232,14 @@ def dealt_dataset(  # noqa: PLR0913, PLR0917 - what a pass is made of
     deal: Delivery,
     sizes: Sizes,
 ) -> Dataset:
-    """Return a Ray dataset of tasks that each put out a few turns, rank by rank.
+    """Return a Ray dataset whose tasks each return a few delivery chunks, rank by rank.
 
     Args:
         plan: of the dataset.
-        origins: of the datasets that it mixes; its own where it mixes none.
+        origins: of the mixed datasets, or its own.
         at: the pass.
         base: its order.
-        deal: what streams in it.
+        deal: the stream.
         sizes: of tasks and blocks.
     """
     steps, tasks = deal.steps, []
@@ -270,11 +270,11 @@ def delivery_of(
     base: EpochPermutation | MixedOrder,
     sizes: Sizes,
 ) -> Delivery:
-    """Return what streams in a pass, in turns and tasks of a good size.
+    """Return the stream of a pass, in chunks and tasks of suitable sizes.
 
     Args:
         plan: of the dataset.
-        origins: of the datasets that it mixes; its own where it mixes none.
+        origins: of the mixed datasets, or its own.
         at: the pass.
         base: its order.
         sizes: of tasks and blocks.
@@ -283,7 +283,7 @@ def delivery_of(
     is_sorted = isinstance(base, EpochPermutation) and base.mixed is not None
     steps = steps_for(plan, at, base.rows)
     left = steps.rows - steps.start(first_read(plan, at, steps))
-    # Enough work for a task of more than one turn, and for all CPUs.
+    # Enough work for a task of more than one chunk, and for all CPUs.
     task_rows = min(TASK_BYTES / plan.row_bytes, left / (2 * sizes.cpus))
     return delivery(
         plan,
@@ -298,17 +298,17 @@ def delivery_of(
 def _turn_rows(
     plan: DatasetPlan, rows: int, num_ranks: int, sizes: Sizes, task_rows: float
 ) -> tuple[float, float]:
-    """Return the most rows of a turn, of the first and of all: good blocks for each rank.
+    """Return the maximum rows of a chunk, of the first and of all: suitable blocks per rank.
 
     Args:
         plan: of the dataset.
         rows: of the pass.
         num_ranks: number of workers.
         sizes: of tasks and blocks.
-        task_rows: most of a task.
+        task_rows: maximum rows of a task.
     """
     if plan.shuffle.mode == "global" and plan.source:
-        # A block is a task of the sort: as many as there are fragments, as Ray would have.
+        # A block is a task of the sort: as many as there are fragments, as Ray would choose.
         block_rows = rows / max(1, len(plan.source.fragments))
         turn_rows = num_ranks * min(block_rows, TASK_BYTES / plan.row_bytes)
         return turn_rows, turn_rows
@@ -317,12 +317,12 @@ def _turn_rows(
 
 
 def sorted_dataset(origin: Origin, how: Reading, deal: Delivery) -> Dataset:
-    """Return a Ray dataset of what is dealt of a global shuffle, a block for each rank and turn.
+    """Return a Ray dataset of a globally shuffled stream, a block for each rank and chunk.
 
     Args:
         origin: the dataset's files.
-        how: its rows are read.
-        deal: what streams.
+        how: reading options.
+        deal: the stream.
     """
     assert deal.places is not None
     plan, shared = origin.plan, [ray.put(deal.places)]
@@ -343,13 +343,13 @@ def sorted_dataset(origin: Origin, how: Reading, deal: Delivery) -> Dataset:
 def recut_dataset(
     plan: DatasetPlan, blocks: Sequence[ray.ObjectRef[Block]], counts: Indices, wanted: Indices
 ) -> Dataset:
-    """Return a Ray dataset of the rows of blocks in their order, cut into blocks of other sizes.
+    """Return a Ray dataset of the rows of blocks in order, split into other sizes.
 
     Args:
         plan: of the dataset.
         blocks: at least one.
         counts: (blocks,) rows of each.
-        wanted: rows that each is to have; as many in all.
+        wanted: rows of each new block; the same sum.
     """
     ends = np.cumsum(wanted)
     base = EpochPermutation(np.arange(len(counts), dtype=np.int64), counts)
@@ -363,10 +363,10 @@ def recut_dataset(
 
 
 def function_dataset(plan: DatasetPlan, transforms: Sequence[Function]) -> Dataset:
-    """Return the dataset that `read.use` or `read.reader` makes, after some transforms.
+    """Return the dataset of `read.use` or `read.reader`, after some transforms.
 
     Raises:
-        DataError: when the function returns something else.
+        DataError: if the function returns anything else.
     """
     assert plan.use
     make, options = find(plan.use.use, plan.use.field), dict(plan.use.options)
@@ -387,9 +387,9 @@ def function_dataset(plan: DatasetPlan, transforms: Sequence[Function]) -> Datas
 
 
 def kept_fragments(plan: DatasetPlan, folder: Folder) -> Dataset:
-    """Return a Ray dataset that writes all rows after the transforms, a file for each fragment.
+    """Return a Ray dataset that writes all rows after the transforms, one file per fragment.
 
-    Its rows are what was written: name, rows, row groups and bytes of each file, in their order.
+    Its rows describe the files, in order: name, rows, row groups and bytes.
     """
     assert plan.source
     how = reading(plan)
@@ -405,12 +405,12 @@ def kept_fragments(plan: DatasetPlan, folder: Folder) -> Dataset:
 
 
 def kept_blocks(plan: DatasetPlan, made: Dataset, folder: Folder) -> Dataset:
-    """Return a Ray dataset that does the same of a dataset, with a file for each block."""
+    """Return a Ray dataset that writes another dataset, with one file per block."""
     return blocks_dataset(plan, made, functools.partial(_kept_batch, folder, plan.field))
 
 
 def materialized(dataset: Dataset) -> CachedBlocks:
-    """Return the blocks of a dataset, which are all made and lie in the object store then."""
+    """Return the blocks of a dataset, once all are made and in the object store."""
     entries = [
         entry
         for bundle in dataset.materialize().iter_internal_ref_bundles()
@@ -428,7 +428,7 @@ def _rows_of_block(block: Block) -> int:
 
 
 def _rows_in_it(block: Block) -> int:
-    """Return how many rows a block tells of, which has a list of them."""
+    """Return the sum of the row counts in a block."""
     return int(from_block(block)[TALLY].sum())
 
 
@@ -438,19 +438,19 @@ def tasks_dataset(
     stage: str = DEAL,
     rows: Callable[[Block], int] = _rows_of_block,
 ) -> Dataset:
-    """Return the Ray dataset that tasks of a dataset make.
+    """Return a Ray dataset from tasks.
 
     Args:
         plan: of the dataset.
-        tasks: in their order.
-        stage: to which counts what is not metered in them.
-        rows: that a block stands for.
+        tasks: in order.
+        stage: for time that is not measured inside the tasks.
+        rows: that a block represents.
     """
     name = "->".join([plan.name, *(function.name for function in plan.transforms)])
     told = this_actor()
     key = StageKey(plan.name, stage)
     if stage == FILL and plan.cache == "disk":
-        # What is kept there is read again in each epoch: that is another reading.
+        # The cache is read in each epoch, which counts as another stage.
         tasks = [replace(each, make=functools.partial(_as_one, key, each.make)) for each in tasks]
     metered = [
         replace(task, make=functools.partial(_metered, key, task.make, rows, told))
@@ -460,13 +460,13 @@ def tasks_dataset(
 
 
 def blocks_dataset(plan: DatasetPlan, made: Dataset, make: Callable[[pa.Table], Block]) -> Dataset:
-    """Return a Ray dataset of what a function makes of each block of one that has rows."""
+    """Return a Ray dataset of a function's result for each block with rows."""
     metered = functools.partial(_metered_block, make, this_actor())
     return map_blocks(made, metered, _needs_of(plan))
 
 
 def _needs_of(plan: DatasetPlan) -> Needs:
-    """Return what Ray is asked for each task of a dataset."""
+    """Return the resources to request from Ray for each task of a dataset."""
     return Needs(plan.task_cpus, plan.task_memory)
 
 
@@ -511,7 +511,7 @@ def _written(folder: Folder, tables: Iterable[Block], field: str) -> Block:
         for table in tables:
             made_of.add(table)
         made_of.close()
-        with path.open("rb+") as file:  # its list must not outlive it where the power is lost
+        with path.open("rb+") as file:  # sync before the list, in case the power fails
             durable_files.sync(file)
             size = file.seek(0, os.SEEK_END)
         folder.adopt(made / name, name, ROWS_FILE)
@@ -524,7 +524,7 @@ def _tallied_block(how: Reading, fragment: Fragment) -> Iterator[Block]:
 
 
 def _sent(block_rows: int, most_bytes: int, tables: Iterable[Columns]) -> Iterator[Block]:
-    """Yield blocks of a good size for one rank, or for all of them."""
+    """Yield blocks of a suitable size for one rank, or for all of them."""
     yield from joined(map(to_block, filled_up(tables, block_rows // LEAST_SHARE)), most_bytes)
 
 
@@ -543,7 +543,7 @@ def _dealt_blocks(
     turns: Sequence[int],
     most_rows: int,
 ) -> Iterator[Block]:
-    """Yield blocks for each rank of each turn, which begin and end at places of the order."""
+    """Yield blocks for each rank of each chunk, between positions of the order."""
     tables = itertools.chain.from_iterable(read() for read in reads)
     yield from map(to_block, dealt(tables, steps, turns, most_rows))
 
@@ -556,15 +556,15 @@ def _woven_blocks(  # noqa: PLR0913, PLR0917 - what a task of a mix is made of
     turns: Sequence[int],
     sent: Callable[[Iterable[Columns]], Iterator[Block]],
 ) -> Iterator[Block]:
-    """Yield the same where rows of several datasets lie between each other; all of them are held.
+    """Yield the same for interleaved rows of several datasets; holds all of them in memory.
 
     Args:
-        field: of the dataset that mixes them.
+        field: of the mix.
         reads: of one dataset after the other.
-        order: called in the task: which of these rows comes when.
+        order: called in the task; returns the order of these rows.
         steps: of the pass.
-        turns: where they begin and end.
-        sent: makes blocks of tables where one rank reads, or all read the same.
+        turns: their starts and the end.
+        sent: makes blocks of tables if one rank reads, or all read the same.
     """
     tables = itertools.chain.from_iterable(read() for read in reads)
     held = woven(tables, order(), np.diff(np.asarray(turns)), field)
@@ -578,7 +578,7 @@ def _woven_blocks(  # noqa: PLR0913, PLR0917 - what a task of a mix is made of
 def _cached_tables(
     how: Reading, wanted: Sequence[tuple[Sequence[ray.ObjectRef[Block]], RowRange, int]]
 ) -> Iterator[Table]:
-    # References travel inside lists: Ray would replace a bare one by its value.
+    # References are passed inside lists: Ray would replace a bare one by its value.
     for block, piece, first in wanted:
         columns = cut_rows(from_block(block_of(block[0])), piece.start, piece.stop)
         ids = np.arange(piece.start, piece.stop, dtype=np.int64) + first
@@ -605,7 +605,7 @@ def _placed_block(
 
 
 def _as_one(key: StageKey, make: Callable[[], Iterable[Block]]) -> Iterator[Block]:
-    """Yield the blocks of a task that puts out few; whatever they take counts to one stage."""
+    """Yield the blocks of a task with few blocks; all of its time counts to one stage."""
     with LEDGER.whole(key):
         made = list(make())
     yield from made
@@ -617,20 +617,20 @@ def _metered(
     rows: Callable[[Block], int],
     told: bytes | None,
 ) -> Iterator[Block]:
-    """Yield the blocks; what they take is told to the actor that asks for them."""
+    """Yield the blocks; report their time to the requesting actor."""
     _begin(told)
     for block in LEDGER.each(key, lent_for(make()), rows):
         begun = time.thread_time()
         yield block
-        # Not by the clock: a task also rests here while nobody takes its blocks.
+        # CPU time, because a task also waits here while nobody takes its blocks.
         LEDGER.add({key: Spent(time.thread_time() - begun)})
         del block
-    # Ray ends a process that has nothing to do for a second.
+    # Ray ends a process that is idle for a second.
     TELLER.tell_now()
 
 
 def _metered_block(make: Callable[[pa.Table], Block], told: bytes | None, block: pa.Table) -> Block:
-    """Return what is made of a block; what functions take in it is told."""
+    """Return the result for a block; report the time of the functions in it."""
     _begin(told)
     made = make(block)
     TELLER.tell_now()
@@ -638,7 +638,7 @@ def _metered_block(make: Callable[[pa.Table], Block], told: bytes | None, block:
 
 
 def _begin(told: bytes | None) -> None:
-    """Have this process keep what it frees and imports, and tell an actor what it spends."""
+    """Prepare this process to reuse memory and imports, and to report its time to an actor."""
     keep_freed_memory()
     UNBROKEN.begin()
     if told is not None:

@@ -1,4 +1,4 @@
-"""Ray Data's own readers, called by name: whether one is there, and takes what it is given."""
+"""Ray Data's readers by name: whether one exists, and accepts its arguments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 MODULE = "ray.data"
-# What a reader imports once it reads, or its tasks do: Ray 2.60 looks for some of it only then.
+# Packages that a reader or its tasks import: Ray 2.60 checks some of them only then.
 PACKAGES: Mapping[str, Sequence[OptionalPackage]] = {
     "read_audio": [OF_FORMATS["audio"]],
     "read_avro": [OptionalPackage("fastavro", "fastavro")],
@@ -55,9 +55,9 @@ PACKAGES: Mapping[str, Sequence[OptionalPackage]] = {
     "read_videos": [OptionalPackage("decord", "decord")],
     "read_zarr": [OptionalPackage("zarr", "zarr"), OptionalPackage("fsspec", "fsspec")],
 }
-# Values of these a file has; a function is named in it.
+# Types whose values a file can have; a function is given by name.
 _PLAIN = (str, int, float, bool, list, dict, Any, inspect.Parameter.empty)
-# One task reads all that these return, but where a hash of these columns deals it out.
+# Readers with one task for all rows, unless a hash of these columns splits them.
 _SHARDED, _SHARD_KEYS = ("read_sql", "read_snowflake"), "shard_keys"
 
 
@@ -68,7 +68,7 @@ class _Cursor(Protocol):
 
 
 class _Connection(Protocol):
-    """A connection to a database, as PEP 249 has it."""
+    """A database connection of PEP 249."""
 
     def cursor(self) -> _Cursor: ...
 
@@ -76,10 +76,10 @@ class _Connection(Protocol):
 
 
 def check_shards(use: str, options: Mapping[str, object], field: str) -> None:
-    """Ask a database, where several tasks are to read it, whether all rows would come.
+    """Check a database before several tasks read it: all rows must be returned.
 
-    Ray 2.60 reads no row whose key is NULL then, and takes whatever fails when it looks for shards
-    for the lack of them (SQLDatasource): what the database has against being read is raised here.
+    With shards Ray 2.60 skips rows whose key is NULL, and treats any error of its check as lack of
+    support (SQLDatasource): this call raises the database's errors.
 
     Args:
         use: `ray.data:read_sql`, or another reader.
@@ -87,7 +87,7 @@ def check_shards(use: str, options: Mapping[str, object], field: str) -> None:
         field: of these.
 
     Raises:
-        DataError: when rows have no key.
+        DataError: if rows have no key.
     """
     if use != f"{MODULE}:read_sql" or not options.get("shard_keys"):
         return
@@ -107,7 +107,7 @@ def check_shards(use: str, options: Mapping[str, object], field: str) -> None:
 
 
 def find_reader(use: str, options: Mapping[str, object], field: str) -> Callable[..., object]:
-    """Return a reader of Ray Data's.
+    """Return a reader of Ray Data.
 
     Args:
         use: `ray.data:read_sql`.
@@ -115,8 +115,9 @@ def find_reader(use: str, options: Mapping[str, object], field: str) -> Callable
         field: the spec's field of the reader to name in errors, e.g. `... .read.reader`.
 
     Raises:
-        SpecError: when Ray Data has no such reader, it takes what no file can say, a package that
-            it needs is not installed, or it has no such arguments, or lacks some.
+        SpecError: if Ray Data has no such reader, the reader needs a Python object or a package
+            that
+            is not installed, or the arguments do not match.
     """
     import ray.data
 
@@ -146,7 +147,7 @@ def find_reader(use: str, options: Mapping[str, object], field: str) -> Callable
 
 
 def object_of(reader: Callable[..., object]) -> str | None:
-    """Return the argument of a reader that has to be an object of a program; None for none.
+    """Return the argument of a reader that must be a Python object; None without one.
 
     Args:
         reader: of Ray Data's.
@@ -160,9 +161,9 @@ def object_of(reader: Callable[..., object]) -> str | None:
 
 
 def _is_plain(kind: object) -> bool:
-    """Say whether a file can hold a value of a type; one that is named by a text it cannot.
+    """Return whether a file can have a value of a type; an unresolved type it cannot.
 
-    Ray names types of packages so that need not be there.
+    Ray uses names of types in packages that may not be installed.
     """
     if kind in _PLAIN:
         return True
@@ -173,24 +174,24 @@ def _is_plain(kind: object) -> bool:
 
 
 def is_read_by_one_task(use: Function) -> bool:
-    """Say whether one task reads all rows of a reader, whatever their number."""
+    """Return whether one task reads all rows of a reader, whatever their number."""
     module, _, name = use.use.partition(":")
     keys = dict(use.options).get(_SHARD_KEYS)
     return module == MODULE and name in _SHARDED and not keys
 
 
 def options_field(field: str) -> str:
-    """Return the field of a reader's arguments by that of its name."""
+    """Return the field of a reader's arguments from that of its name."""
     return field.removesuffix("reader") + "options"
 
 
 def with_functions(
     reader: Callable[..., object], options: Mapping[str, object], field: str
 ) -> dict[str, object]:
-    """Return the options, functions in the place of their names where the reader wants some.
+    """Return the options, with functions instead of names where the reader takes some.
 
     Raises:
-        SpecError: when a function is not there.
+        SpecError: if a function does not exist.
     """
     wants = {
         name: "Callable" in str(parameter.annotation)

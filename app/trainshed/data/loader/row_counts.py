@@ -1,4 +1,4 @@
-"""What the feeder learns of a dataset's rows while its first pass goes on. No Ray here."""
+"""The row counts of a dataset, collected by the data server in the first pass. No Ray here."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class Known(NamedTuple):
-    """What was known of a dataset's rows when a pass began.
+    """The row counts that were known when a pass began.
 
     Args:
-        counts: (fragments,) rows of each; -1 where nobody has read it to its end.
-        are_all: whether all of them are, so that the pass is dealt out; else steps are taken as
-            the rows come.
+        counts: (fragments,) rows of each; -1 if it has not been read to its end.
+        are_all: whether all are known, so that the pass is split by rank; otherwise ranks take
+            steps from the stream of all rows.
     """
 
     counts: Indices
@@ -35,7 +35,7 @@ class RowCounts:
 
     Args:
         plan: of the dataset.
-        warn: says what does not end the run.
+        warn: reports problems that do not end the run.
     """
 
     def __init__(self, plan: DatasetPlan, warn: Callable[[str], None]) -> None:
@@ -48,28 +48,28 @@ class RowCounts:
 
     @property
     def counts(self) -> Indices:
-        """Return the rows of each fragment, shape (fragments,); -1 where nobody knows them."""
+        """Return the rows of each fragment, shape (fragments,); -1 if unknown."""
         with self._lock:
             return self._counts.copy()
 
     def known(self, at: EpochPass) -> Known:
-        """Return what was known when somebody first asked for a pass: the same to all its ranks."""
+        """Return the counts at the first request for a pass: the same for all its ranks."""
         with self._lock:
             if at not in self._began:
-                # For workers that are gone nobody asks.
+                # Workers that have ended do not ask.
                 gone = [each for each in self._began if each.group < at.group]
                 for each in gone:
                     del self._began[each]
                 are_all = is_complete(self._counts)
-                # What is complete changes no more, and may be large.
+                # Complete counts do not change, and may be large.
                 self._began[at] = Known(self._counts if are_all else self._counts.copy(), are_all)
             return self._began[at]
 
     def take(self, counts: Mapping[int, int]) -> EpochPass | None:
-        """Take in the rows of fragments; return the pass that has waited for the last of them.
+        """Record the rows of fragments; return the passes that waited for the last of them.
 
         Raises:
-            DataError: when a fragment has other rows than it had; then none is taken in.
+            DataError: if a fragment has other rows than before; then none is recorded.
         """
         with self._lock:
             for fragment, rows in counts.items():
@@ -83,7 +83,7 @@ class RowCounts:
             return self._taken()
 
     def wait(self, at: EpochPass) -> EpochPass | None:
-        """Have a pass wait until all rows are known; return it where they are."""
+        """Make a pass wait until all rows are known; return it if they are."""
         with self._lock:
             self._next = at
             return self._taken()
@@ -96,10 +96,10 @@ class RowCounts:
 
 
 def check_rows(plan: DatasetPlan, fragment: int, rows: int, known: int) -> None:
-    """Hold the rows of a fragment against what is known of them.
+    """Compare the rows of a fragment with those that are known.
 
     Raises:
-        DataError: when it has other rows than it had.
+        DataError: if they differ.
     """
     if known in (UNKNOWN, rows):
         return

@@ -1,4 +1,4 @@
-"""Where a rank gets its rows from: Ray's object store and the feeder, or its own reading."""
+"""The sources of a rank's rows: Ray's object store and the data server, or its own reading."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ if TYPE_CHECKING:
 Actor = TypeVar("Actor")
 Answer = TypeVar("Answer")
 
-# Fillings of a cache that may be lost while a worker reads one block.
+# Generations of a cache that may be lost while a worker reads one block.
 MOST_FILLINGS = 3
-# A block is there when it is asked for, but for its way, or for a task that Ray runs again because
-# its node is lost. Where that task never ends nothing else would end the wait.
+# A block exists when it is requested. The wait is for its transfer, or for a task that Ray repeats
+# because its node is lost. If that task never ends, only this limit ends the wait.
 LOST_SECONDS = 300.0
 
 
 class RemoteSource:
-    """Rows that Ray Data prepares: from the object store cache, or streamed by the feeder.
+    """Rows that Ray Data prepares: from the object store cache, or streamed by the data server.
 
     Args:
         plan: of the dataset.
-        coordinator: the actor with the feeder.
+        coordinator: the actor with the data server.
         rank: this worker.
-        cuts_blocks: whether it takes its rows out of cached blocks itself; else tasks beside the
-            blocks deal them out.
+        cuts_blocks: whether it slices cached blocks itself; otherwise tasks beside the blocks do
+            it.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class RemoteSource:
         self._transfer = StageKey(plan.name, TRANSFER)
 
     def counts(self) -> Sequence[Indices]:
-        """Return the rows of each fragment, of each dataset that is mixed."""
+        """Return the rows of each fragment, of each mixed dataset."""
         return [self._counts(part) for part in self._plan.parts or (self._plan,)]
 
     def _counts(self, part: DatasetPlan) -> Indices:
@@ -99,26 +99,26 @@ class RemoteSource:
         return part.counts if part.has_row_counts else _answer(self._remote_counts(part.name))
 
     def known(self, at: EpochPass) -> Known:
-        """Return what was known of the rows when a pass began, the same to all ranks."""
+        """Return the counts that were known when a pass began, the same on all ranks."""
         return _answer(self._remote_known(at))
 
     def learn(self, fragment: int, rows: int) -> None:
-        """Tell how many rows a fragment has; all ranks see the same, so one of them tells."""
+        """Report the rows of a fragment; all ranks see the same, so one of them reports."""
         if self._rank == 0:
             self._remote_learn(self._plan.name, fragment, rows)
 
     def learn_all(self, counts: Indices) -> None:
-        """Tell the rows of all fragments, and wait until that is known."""
+        """Report the rows of all fragments, and wait until it has arrived."""
         _answer(self._remote_learn_all(self._plan.name, counts))
 
     def arrivals(self, at: EpochPass) -> Iterator[tuple[int, Columns]]:
-        """Yield (fragment, columns) of all rows of a pass that nobody has counted."""
+        """Yield (fragment, columns) of all rows of an uncounted pass."""
         for columns in self._taken(at):
             numbers = columns.pop(FRAGMENT)
             yield int(numbers[0]), columns
 
     def read(self, pieces: list[RowRange], place: int, choice: Choice) -> Iterator[Columns]:
-        """Yield the pieces' chosen rows from the cache."""
+        """Yield the chosen rows of the ranges from the cache."""
         for piece in pieces:
             rows = cut_rows(self._block(piece.fragment), piece.start, piece.stop)
             yield take_rows(rows, choice(place, place + piece.rows))
@@ -135,10 +135,10 @@ class RemoteSource:
         yield from self._taken(at)
 
     def _taken(self, at: EpochPass) -> Iterator[Columns]:
-        """Yield what the feeder has for the rank in a pass.
+        """Yield the rank's stream of a pass.
 
         Raises:
-            StreamClosedError: when the rank has begun a later pass meanwhile.
+            StreamClosedError: if the rank has started a later pass.
         """
         coming = self._remote_take(at, self._rank)
         while (taken := _answer(coming)) is not None:
@@ -150,13 +150,13 @@ class RemoteSource:
                 block = _fetched(taken.block, self._plan.field)
                 self._check(block, taken)
                 tables = list(tables_of(block, taken.start, taken.stop))
-            # The rows alone keep the block in the object store, as long as somebody has them.
+            # Only the rows hold the block in the object store, as long as they are in use.
             del taken, block
             while tables:
                 yield tables.pop(0)
 
     def _check(self, block: Block, taken: Slice) -> None:
-        """Look whether a block is what was dealt: Ray makes one anew whose node is lost."""
+        """Check that a block has the promised rows: Ray makes it again if its node is lost."""
         rows = BlockAccessor.for_block(block).num_rows()
         if rows != taken.rows:
             raise DataError(
@@ -170,14 +170,14 @@ class RemoteSource:
         return self._cached[name]
 
     def _block(self, number: int) -> Columns:
-        """Return a cached block; where it is lost all of them are made anew."""
+        """Return a cached block; if it is lost, all of them are made again."""
         name = self._plan.name
         for _ in range(MOST_FILLINGS):
             held = self._cache(name)
             try:
                 with LEDGER.inside(self._transfer, int(held.counts[number])):
                     return from_block(_fetched(held.blocks[number], self._plan.field))
-            except ObjectLostError:  # by its node; Ray has tried to make it again
+            except ObjectLostError:  # with its node; Ray has tried to make it again
                 self._cached[name] = _answer(self._remote_cached(name, held.filling))
         raise InfrastructureError(
             f"{self._plan.field}: block {number} of the cache was lost again", "node"
@@ -233,7 +233,7 @@ class LocalSource:
         self._counted = counted
 
     def counts(self) -> Sequence[Indices]:
-        """Return the rows of each fragment, of each dataset that is mixed."""
+        """Return the rows of each fragment, of each mixed dataset."""
         return [self._counts(part) for part in self._plan.parts or (self._plan,)]
 
     def _counts(self, part: DatasetPlan) -> Indices:
@@ -243,7 +243,7 @@ class LocalSource:
         return _answer(self._counted(part.name))
 
     def read(self, pieces: list[RowRange], place: int, choice: Choice) -> Iterator[Columns]:
-        """Yield the pieces' chosen rows after the transforms."""
+        """Yield the chosen rows of the ranges after the transforms."""
         yield from self._read(reading(self._plan), pieces, place, choice)
 
     def stream(

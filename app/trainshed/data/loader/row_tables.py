@@ -1,4 +1,4 @@
-"""Rows in memory that can be taken in any order."""
+"""Rows in memory with random access."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
     from trainshed.data.sampler.permutation import Indices
 
-# From here on a row is copied for longer than Python takes to say so.
+# Rows of this size take longer to copy than Python's overhead.
 LARGE_ROW_BYTES = 2**14
 
 
 class Rows:
-    """Tables one below the other, addressed by row.
+    """Concatenated tables, addressed by row.
 
     Args:
-        tables: the parts; they are not copied, but where their rows differ in shape or type.
+        tables: the parts; copied only if their rows differ in shape or type.
         ids: (rows,) position of each row in the dataset.
 
     Raises:
-        RuntimeError: when there are not as many rows as positions.
-        DataError: when numbers of several types have no type that holds all of them.
+        RuntimeError: if the number of rows and positions differs.
+        DataError: if numbers of several types have no common type.
     """
 
     def __init__(self, tables: Sequence[Columns], ids: Indices) -> None:
@@ -50,11 +50,11 @@ class Rows:
         return len(self.ids)
 
     def whole(self) -> Columns:
-        """Return all rows in one table; of a single one no copy."""
+        """Return all rows in one table, without a copy if there is only one."""
         return join(self._tables, concatenate=LENDER.joined)
 
     def compact(self) -> Rows:
-        """Return the same rows in one table of their own memory."""
+        """Return the same rows in one table with separate memory."""
         if not self._tables:
             return self
         if len(self._tables) > 1:
@@ -62,7 +62,7 @@ class Rows:
         return Rows([{name: array.copy() for name, array in self._tables[0].items()}], self.ids)
 
     def take(self, wanted: Indices) -> Columns:
-        """Return rows by position, in the order asked for; always a copy.
+        """Return rows by position, in the given order; always a copy.
 
         Args:
             wanted: (n,) positions in [0, rows).
@@ -82,7 +82,7 @@ class Rows:
             begin = self._ends[number - 1] if number else 0
             for name, array in self._tables[number].items():
                 if name not in taken:
-                    # One table may hold wider numbers or longer strings than another.
+                    # One table may have wider numbers or longer strings than another.
                     dtype = np.result_type(*{table[name].dtype for table in self._tables})
                     taken[name] = LENDER.empty((len(wanted), *array.shape[1:]), dtype)
                 _put(taken[name], at, array, wanted[at] - begin)
@@ -90,10 +90,10 @@ class Rows:
 
 
 def _put(taken: Array, at: Indices, array: Array, wanted: Indices) -> None:
-    """Put the wanted rows of an array at places of another one, which lie in their order."""
+    """Copy the wanted rows of an array to ascending positions of another one."""
     here = taken[at[0] : at[-1] + 1]
     if len(here) == len(at) and array.dtype == taken.dtype and array.flags.c_contiguous:
-        # Nothing is gathered aside; with mode "raise" numpy would.
+        # Avoids a temporary buffer, which NumPy uses with mode "raise".
         np.take(array, wanted, axis=0, out=here, mode="clip")
     elif array.ndim > 1 and array[:1].nbytes >= LARGE_ROW_BYTES:
         for place, row in zip(at.tolist(), wanted.tolist(), strict=True):

@@ -1,7 +1,7 @@
-"""A parquet file of tables that come one by one: a column's type may become wider on the way.
+"""Writes tables to a parquet file as they arrive: column types may become wider on the way.
 
-Which values a column has in a table hangs on its rows: None alone has no type, integers of which
-one is missing are floats.
+The type of a column depends on a table's values: None alone has no type, and nullable integers
+are floats.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class RowsFile:
-    """A file that is being written; each table with rows is a row group of it.
+    """A file that is being written, with a row group for each table that has rows.
 
     Args:
         path: of the file.
@@ -38,9 +38,9 @@ class RowsFile:
         """Write a table.
 
         Raises:
-            DataError: naming the column that does not go with those before, or into a file.
+            DataError: naming a column that does not match the earlier ones, or parquet.
         """
-        if not isinstance(table, pa.Table):  # Ray's way out where Arrow has no such values
+        if not isinstance(table, pa.Table):  # Ray's fallback for values that Arrow lacks
             raise DataError(f"{self._field}.cache: got disk, want another for values of any type")
         if self._writer is None:
             self._writer = pq.ParquetWriter(self._path, table.schema)
@@ -53,14 +53,14 @@ class RowsFile:
         self.groups += bool(table.num_rows)
 
     def close(self) -> None:
-        """Write the end of the file; without a table it has no column."""
+        """Finish the file; without a table it has no column."""
         if self._writer is None:
             pq.write_table(pa.table({}), self._path)
         else:
             self._writer.close()
 
     def _widened(self, writer: pq.ParquetWriter, schema: pa.Schema) -> pq.ParquetWriter:
-        """Write what there is anew with wider types, a row group after the other."""
+        """Write the existing rows again with wider types, one row group after the other."""
         writer.close()
         before = self._path.with_name(f"before-{self._path.name}")
         self._path.rename(before)
@@ -81,7 +81,7 @@ class RowsFile:
             return column
         try:
             return column.cast(field.type)
-        except pa.ArrowException as error:  # an integer that no float is
+        except pa.ArrowException as error:  # an integer that float cannot represent
             raise self._refused(field.name, f"{column.type} in some rows: {error}") from error
 
     def _unified(self, known: pa.Schema, new: pa.Schema) -> pa.Schema:

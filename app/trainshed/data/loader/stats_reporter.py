@@ -1,4 +1,4 @@
-"""Tells what this process spends on rows, about once a second, to who adds it up. No Ray here."""
+"""Reports the time that this process spends on rows, about once a second. No Ray here."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.stage_time import Spending
     from trainshed.data.sources.stage_timer import StageTimer
 
-# A call costs who is told a third of a millisecond: not one for each batch.
+# A call costs the receiver a third of a millisecond: too much for one per batch.
 SECONDS_BETWEEN = 1.0
 
 
 class StatsReporter:
-    """A thread that tells, from the first time on that somebody is there to listen.
+    """A thread that reports, once there is a receiver.
 
     Args:
         ledger: of this process.
-        seconds_between: two calls.
+        seconds_between: two reports.
     """
 
     def __init__(self, ledger: StageTimer, seconds_between: float = SECONDS_BETWEEN) -> None:
@@ -32,10 +32,10 @@ class StatsReporter:
         self._listen: Callable[[Spending], object] | None = None
 
     def tell(self, listen: Callable[[Spending], object]) -> None:
-        """Have somebody listen from now on, in the place of who listened before.
+        """Set the receiver, replacing an earlier one.
 
         Args:
-            listen: called with what was spent since the last call; must not wait.
+            listen: called with the time since the last call; must not wait.
         """
         with self._lock:
             is_begun, self._listen = self._listen is not None, listen
@@ -43,7 +43,7 @@ class StatsReporter:
             threading.Thread(target=self._run, name="teller", daemon=True).start()
 
     def tell_now(self) -> None:
-        """Tell what was spent until now."""
+        """Report the time until now."""
         with self._lock:
             if self._listen and (spent := self._ledger.take()):
                 self._listen(spent)

@@ -1,4 +1,4 @@
-"""One pass on its way to the ranks: a short queue for each, filled by one thread. No Ray here."""
+"""A pass in transit to the ranks: a short queue for each, filled by one thread. No Ray here."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ Item = TypeVar("Item")
 
 
 class StreamClosedError(RuntimeError):
-    """A rank asked for rows of a pass that was given up."""
+    """A rank requested rows of a cancelled pass."""
 
 
 @dataclass(frozen=True)
 class Left:
-    """What a rank is answered that has left the pass, which need not be at its end.
+    """The answer to a rank that has left the pass.
 
-    No error: ranks ask for a slice ahead and most often need it no more, and Ray prints each error
-    that nobody takes.
+    Not an error: ranks request a slice ahead and often do not need it, and Ray prints each error
+    that nobody handles.
     """
 
 
 class PassStream(Generic[Item]):
-    """Items for each rank in their order; who puts waits where queues are full.
+    """Items for each rank in order; the producer waits if queues are full.
 
-    A full queue does not hold up the others while one of them is waited for and empty: a rank that
-    reads alone, or much faster, must not wait for ranks that wait for it.
+    A full queue does not block the others while a rank waits at an empty one: a rank that reads
+    alone, or much faster, must not wait for ranks that wait for it.
 
     Args:
         num_ranks: number of workers.
-        depth: items that a rank may be behind.
+        depth: maximum items that a rank may be behind.
     """
 
     def __init__(self, num_ranks: int, depth: int) -> None:
@@ -49,21 +49,21 @@ class PassStream(Generic[Item]):
 
     @property
     def is_read(self) -> bool:
-        """Say whether a rank reads that came."""
+        """Return whether a rank that arrived is still reading."""
         return not self._came <= self._left
 
     @property
     def was_read(self) -> bool:
-        """Say whether a rank came."""
+        """Return whether a rank has arrived."""
         return bool(self._came)
 
     @property
     def has_failed(self) -> bool:
-        """Say whether an error ended it."""
+        """Return whether an error ended it."""
         return self._error is not None
 
     def put(self, ranks: Sequence[int], item: Item) -> bool:
-        """Give an item to ranks that have not left; wait for room. False once it is closed."""
+        """Add an item for ranks that have not left, waiting for space. False once it is closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._has_room(ranks))
             if self._closed:
@@ -75,7 +75,7 @@ class PassStream(Generic[Item]):
             return True
 
     def end(self, error: BaseException | None = None) -> None:
-        """Say that nothing more comes, because of an error or not."""
+        """Record that nothing follows, because of an error or not."""
         with self._changed:
             self._ended, self._error = True, error
             self._changed.notify_all()
@@ -84,7 +84,7 @@ class PassStream(Generic[Item]):
         """Return the rank's next item, None at the end; waits for it.
 
         Raises:
-            StreamClosedError: when the pass was given up.
+            StreamClosedError: if the pass was cancelled.
             BaseException: the error that ended it, after all items before it.
         """
         with self._changed:
@@ -101,25 +101,25 @@ class PassStream(Generic[Item]):
             if rank in self._left:
                 return Left()
             if self._closed:
-                raise StreamClosedError("this pass was given up: another worker group reads now")
+                raise StreamClosedError("this pass was cancelled: another worker group reads now")
             if self._error:
                 raise self._error
             return None
 
     def come(self, rank: int) -> None:
-        """Take in that a rank reads."""
+        """Record that a rank reads."""
         with self._changed:
             self._came.add(rank)
             self._changed.notify_all()
 
     def wait_for_a_rank(self) -> bool:
-        """Return once a rank has come, with True, or the pass was given up by all of them."""
+        """Return True once a rank has arrived, False if the pass was cancelled by all."""
         with self._changed:
             self._changed.wait_for(lambda: self._came or self._closed or self._all_have_left())
             return bool(self._came) and not self._closed
 
     def leave(self, rank: int) -> None:
-        """Take in that a rank reads no further; the last one closes the pass."""
+        """Record that a rank has left; the last one closes the pass."""
         with self._changed:
             self._left.add(rank)
             self._queues[rank].clear()
@@ -127,7 +127,7 @@ class PassStream(Generic[Item]):
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Give the pass up and let go of what is queued."""
+        """Cancel the pass and free the queued items."""
         with self._changed:
             self._closed = True
             for queue in self._queues:

@@ -1,4 +1,4 @@
-"""Streams of tables: cut to size, dealt to ranks, and shuffled window by window.
+"""Streams of tables: resized, split by rank, and shuffled window by window.
 
 A table here is (columns, positions of its rows in the dataset).
 """
@@ -36,17 +36,17 @@ def recut(tables: Iterator[Table], sizes: Indices) -> Iterator[Table]:
 def dealt(
     tables: Iterator[Table], steps: BatchLayout, turns: Sequence[int], most_rows: int
 ) -> Iterator[Columns]:
-    """Yield the rows of each turn rank by rank, in tables of one rank each; one turn is held.
+    """Yield the rows of each chunk rank by rank, in tables of one rank each; holds one chunk.
 
     Args:
-        tables: the rows as they come, of several ranks.
+        tables: rows in stream order, of several ranks.
         steps: that they are of.
-        turns: where turns begin along the epoch's order, and where the last one ends.
-        most_rows: of a table, where a step has more than are held.
+        turns: starts of the delivery chunks in the epoch's order, and the end of the last one.
+        most_rows: of a table, if a step has more rows than are held.
     """
     bounds = np.asarray(turns, dtype=np.int64)
     begins, ends = bounds[:-1], bounds[1:]
-    # The rows of one step come rank by rank already, however large it is.
+    # The rows of one step already arrive rank by rank, however large it is.
     if np.array_equal(begins // steps.size, (ends - 1) // steps.size):
         yield from (columns for columns, _ in recut(tables, _sizes(steps, turns, most_rows)))
         return
@@ -55,7 +55,7 @@ def dealt(
 
 
 def _sizes(steps: BatchLayout, turns: Sequence[int], most_rows: int) -> Indices:
-    """Return the rows of tables of one rank each, of turns that are a step or a part of one."""
+    """Return the rows of tables of one rank each, of chunks of at most one step."""
     sizes = []
     for begin, end in pairwise(turns):
         for rank in steps.owners(begin // steps.size):
@@ -82,16 +82,16 @@ def shuffled(
 ) -> Iterator[Table]:
     """Yield the rows window by window, each window in its own order.
 
-    While one window is handed out the next one comes in.
+    While one window is yielded the next one is read.
 
     Args:
-        tables: the rows as they come.
+        tables: rows in stream order.
         windows: (windows,) rows of each.
         order: number of a window, from 0 -> the order of its rows.
         skip: rows to leave out at the beginning.
-        chunk_rows: rows that are gathered at once.
+        chunk_rows: rows to gather at once.
     """
-    # What lies in Ray's object store would fill it: a window may be large.
+    # Copied, as windows may be large and would fill Ray's object store.
     owned = ((writable(columns, LENDER.copy), ids) for columns, ids in tables)
     coming = Prefetched(owned, int(windows.max(initial=1)), lambda table: len(table[1]))
     try:
@@ -106,16 +106,16 @@ def shuffled(
 
 
 def woven(tables: Iterable[Table], order: Indices, sizes: Indices, field: str) -> Iterator[Table]:
-    """Yield rows of several datasets in their order, in tables of the given sizes.
+    """Yield rows of several datasets in order, in tables of the given sizes.
 
     Args:
         tables: of one dataset after the other; all of them are held.
-        order: (rows,) which of these rows comes when.
-        sizes: of the tables that come out.
-        field: of the dataset that mixes them, for errors.
+        order: (rows,) the order of these rows.
+        sizes: of the output tables.
+        field: of the mix, for errors.
 
     Raises:
-        DataError: when they do not have the same columns.
+        DataError: if they do not have the same columns.
     """
     held = [table for table in tables if len(table[1])]
     for columns, _ in held:
@@ -132,7 +132,7 @@ def woven(tables: Iterable[Table], order: Indices, sizes: Indices, field: str) -
 
 
 def _cut_up(tables: Iterator[Table], sizes: Indices) -> Iterator[list[Table]]:
-    """Yield the tables that hold so many rows each, the first and the last of them cut."""
+    """Yield tables with this many rows each, splitting the first and the last."""
     held: list[Table] = []
     have = 0
     for size in sizes.tolist():
@@ -149,7 +149,7 @@ def _cut_up(tables: Iterator[Table], sizes: Indices) -> Iterator[list[Table]]:
 
 
 def _cut(tables: Sequence[Table], rows: int) -> tuple[list[Table], list[Table]]:
-    """Return the tables up to `rows` rows, and what comes after them."""
+    """Return the tables up to `rows` rows, and the rest."""
     for number, (columns, ids) in enumerate(tables):
         if rows < len(ids):
             before = (cut_rows(columns, 0, rows), ids[:rows])

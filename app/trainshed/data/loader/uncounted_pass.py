@@ -1,7 +1,7 @@
-"""A rank's steps of a pass whose rows nobody has counted: all ranks see all rows, and take theirs.
+"""A rank's steps of a pass over uncounted rows: all ranks read all rows, and take theirs.
 
-The steps are those of a counted pass. Where the rows end is known when they end: the last window
-and the last step are made then.
+The steps are those of a counted pass. The end of the rows is known only when it is reached: the
+last window and the last step are made then.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Given:
     """A rank's part of a step.
 
     Args:
-        table: its rows, borrowed ones too.
-        rows: of them that count.
-        total: rows that count, of all ranks.
+        table: its rows, including repeated ones.
+        rows: number of them that count.
+        total: counted rows of all ranks.
     """
 
     table: Table
@@ -53,14 +53,14 @@ class Given:
 
 
 class RowCounter:
-    """Counts the rows of fragments while a pass over them goes by.
+    """Counts the rows of fragments during a pass.
 
     Args:
         plan: of the dataset.
         at: the pass.
-        counts: (fragments,) what is known of them; it grows here.
+        counts: (fragments,) the known rows; updated here.
         tell: called with a fragment and its rows as soon as they are known.
-        tell_all: called with those of all fragments at the end; returns when that is known.
+        tell_all: called with the rows of all fragments at the end; returns when it has arrived.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class RowCounter:
             coming: (fragment, columns) from the first fragment of the pass on.
 
         Raises:
-            DataError: when a fragment has other rows than it had.
+            DataError: if a fragment has other rows than before.
         """
         rows = 0
         for fragment, columns in coming:
@@ -98,8 +98,8 @@ class RowCounter:
         while self._next < len(self._order):
             self._end(rows)
             rows = 0
-        # By every rank: the first one that is through asks for the next pass, which all of them
-        # would take as uncounted where another one's word of the last rows were still on its way.
+        # By every rank: the first one that finishes requests the next pass, which would count as
+        # uncounted while another rank's report of the last rows is in transit.
         if is_complete(self._counts):
             self._tell_all(self._counts)
 
@@ -122,7 +122,7 @@ def steps_as_they_come(
         plan: of the dataset.
         at: the pass.
         rank: whose they are.
-        begin: place of the first row that comes, along the epoch's order.
+        begin: position of the first row in the epoch's order.
         tables: all rows from there on, of all ranks.
     """
     pass_ = _Uncounted(plan, at, rank, begin)
@@ -142,13 +142,13 @@ def steps_as_they_come(
 
 
 class _Uncounted:
-    """What is held of the rows that came.
+    """The buffered rows of a pass.
 
     Args:
         plan: of the dataset.
         at: the pass.
         rank: whose rows are taken.
-        begin: place of the first row that comes.
+        begin: position of the first row.
     """
 
     def __init__(self, plan: DatasetPlan, at: EpochPass, rank: int, begin: int) -> None:
@@ -160,12 +160,12 @@ class _Uncounted:
         self._place = begin
         self._width = self.steps.rows_in(rank, 0, 1)
         self._counting = int(replace(self.steps, full=1, last=0).counting(rank)[0])
-        # Rows of all ranks that fill no step yet.
+        # Rows of all ranks that do not fill a step yet.
         self._rest: list[Table] = []
 
     @property
     def _true_steps(self) -> BatchLayout:
-        """Return the steps of the pass, once all rows came."""
+        """Return the steps of the pass, once all rows were read."""
         return steps_for(self._plan, self._at, self._place)
 
     def given(self, table: Table, step: int) -> Given:
@@ -176,7 +176,7 @@ class _Uncounted:
         return Given(cut, self._counting, self.steps.total(0))
 
     def full_steps(self, tables: Iterator[Table]) -> Iterator[tuple[Table, int]]:
-        """Yield the rank's rows of as many full steps as came, and how many steps these are."""
+        """Yield the rank's rows of the complete steps so far, and the number of these steps."""
         wanted = self.steps.start(self.first)
         held, have, step = self._rest, 0, self.first
         for columns, ids in tables:
@@ -196,7 +196,7 @@ class _Uncounted:
     def mixed(
         self, mine: Iterator[tuple[Table, int]], windows: ShuffleWindows
     ) -> Iterator[tuple[Table, int]]:
-        """Yield the same steps window by window, each mixed; while one is used the next comes."""
+        """Yield the same steps window by window, each shuffled, reading the next one ahead."""
         span = windows.span
         ahead = Prefetched(mine, span, lambda some: some[1])
         number, have = windows.numbers(self.first).start, 0
@@ -221,10 +221,10 @@ class _Uncounted:
         return rows.take(order), rows.ids[order]
 
     def last_step(self) -> Given | None:
-        """Return the smaller step at the end, if there is one; called when all rows came.
+        """Return the smaller step at the end, if there is one; called after the last row.
 
         Raises:
-            DataError: when there is no step at all.
+            DataError: if there is no step at all.
         """
         steps = self._true_steps
         if self._at.kind == "train" and not steps.count:
@@ -238,7 +238,7 @@ class _Uncounted:
 
 
 def too_few(plan: DatasetPlan, at: EpochPass, rows: int) -> str:
-    """Return what is wrong with an epoch of so many rows."""
+    """Return the error for an epoch with this many rows."""
     return (
         f"{plan.field}: {rows} rows of an epoch after the transforms are too few for "
         f"one step of {at.batch_size} rows over {at.num_ranks} workers: use a smaller "
@@ -252,7 +252,7 @@ def _rows(tables: list[Table]) -> Rows:
 
 
 def _after(tables: list[Table], rows: int) -> list[Table]:
-    """Return what comes after so many rows."""
+    """Return the tables without this many leading rows."""
     left = []
     for columns, ids in tables:
         skip = min(rows, len(ids))

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 def share_of(
     feed: Feed, num_ranks: int, begin: Callable[[], EpochPass], end: Callable[[float], None]
 ) -> PlannedShard:
-    """Return Ray Data's iterator over what the plan gives a rank.
+    """Return Ray Data's iterator over a rank's rows of the plan.
 
     Args:
         feed: of the dataset, for this rank.
         num_ranks: number of workers.
         begin: called when an iteration begins; returns its pass.
-        end: called when an iteration is over, with the seconds that it made the function wait.
+        end: called when an iteration is over, with the seconds that the function waited.
     """
     plan = feed.plan
     schema = plan.source.schema if plan.source else None
