@@ -1,4 +1,4 @@
-"""How rows are read and transformed: Parquet to columns, and the user's functions over them.
+"""Reads and transforms rows: files to columns, and the user's functions over them.
 
-The same on a data node, in a worker and in a check. Never here: Ray, torch.
+The same on a data node, in a worker and in a check. Not: Ray, torch.
 """

@@ -1,4 +1,4 @@
-"""Running a user's transforms and augmentations over one table of rows."""
+"""Runs a user's transforms and augmentations over one table of rows."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.function import Function
 
 
-# A row that is no single value.
+# A row that has no single shape.
 _ROWS = (np.ndarray, list, tuple)
 
 
 def transform(columns: Columns, functions: Sequence[Function]) -> Columns:
-    """Return the columns after all transforms, in their order.
+    """Return the columns after all transforms, in order.
 
-    No function is given no rows: what comes back where none is left has the columns before it.
+    No function is called without rows: an empty result keeps the columns before it.
 
     Raises:
-        DataError: when a function raises, or returns something else than its kind has to.
+        DataError: if a function raises, or returns anything but what its kind requires.
     """
     for function in functions:
         if not num_rows(columns):
@@ -70,22 +70,22 @@ def transform_good(
 ) -> Columns:
     """Return the rows on which no transform raises.
 
-    A row is bad when a transform raises on it alone: whatever it came with, it is left out. The
-    others are given to the transforms together, as they would have been. No column at all comes
-    back where no row does.
+    A row is bad if a transform raises on it alone; it is left out. The other rows are passed to
+    the transforms together, as they would have been. Without good rows the result has no
+    column.
 
     Args:
         columns: the table.
-        functions: the transforms, in their order.
-        leave_out: called with each bad row, as it is found, and what was raised on it.
+        functions: the transforms, in order.
+        leave_out: called with each bad row, when it is found, and the exception.
 
     Raises:
-        DataError: when a function cannot be loaded, returns something that is no table, or raises
-            on rows together and on none of them alone.
+        DataError: if a function cannot be loaded, returns something that is no table, or raises
+            on rows together but on none of them alone.
     """
     if not functions:
         return columns
-    held = _unchangeable(columns)  # or a function that raises had changed some of it already
+    held = _unchangeable(columns)  # or a raising function may have changed some of it
     try:
         return transform(_lent(held), functions)
     except FunctionError as error:
@@ -108,10 +108,10 @@ def transform_good(
 
 
 def settled(columns: Columns, function: Function) -> Columns:
-    """Return what a function made with the types of its columns.
+    """Return a function's result with the fixed types of its columns.
 
     Raises:
-        DataError: when a value would change, naming column and value.
+        DataError: if a value would change, naming column and value.
     """
     types = _dtypes(function.types)
     others = {
@@ -136,7 +136,7 @@ def _as_type(name: str, array: Array, wanted: str, function: Function) -> Array:
         values: list[object] = array.tolist()
         is_nothing = all(value is None for value in values)
         if is_nothing or any(isinstance(value, _ROWS) for value in values):
-            return array  # nothing, or an array a row: of what batches are made of these says more
+            return array  # no rows, or an array per row: batches decide later
         odd = next((value for value in values if not _fits(value, wanted)), values[0])
         if odd is None:
             raise _missing(name, "None", wanted, function)
@@ -163,7 +163,7 @@ def _fits(value: object, wanted: str) -> bool:
 
 
 def _missing(name: str, value: str, wanted: str, function: Function) -> DataError:
-    """Return the error for a missing value, whose table may have had a type for it of its own."""
+    """Return the error for a missing value, which may have changed the type of its table."""
     return DataError(
         f"{function.field}: {function.use} returned a row without a value for column {name}, where "
         f"the first rows of the files have {wanted}: got {value}; expected a number in each row. "
@@ -172,12 +172,12 @@ def _missing(name: str, value: str, wanted: str, function: Function) -> DataErro
 
 
 def _lent(held: Columns) -> Columns:
-    """Return columns that stay as they are whatever functions do: lists in them are copied, too."""
+    """Return columns that functions cannot change: lists in them are copied, too."""
     return {name: array if _is_fixed(array) else deepcopy(array) for name, array in held.items()}
 
 
 def _is_fixed(array: Array) -> bool:
-    """Say whether nobody can change a view's values: numbers, or texts alone."""
+    """Return whether the values of a read-only view are immutable: numbers, or texts."""
     if array.dtype != object:
         return True
     values: Iterable[object] = array.flat
@@ -185,7 +185,7 @@ def _is_fixed(array: Array) -> bool:
 
 
 def _unchangeable(columns: Columns) -> Columns:
-    """Return views that nobody can write to: who would is given a copy."""
+    """Return read-only views; a function that writes gets a copy."""
     views = {name: array.view() for name, array in columns.items()}
     for view in views.values():
         view.flags.writeable = False
@@ -200,12 +200,12 @@ def augment(
     Args:
         columns: the table.
         functions: each may take `rng`, a RowRandom.
-        rows: (rows,) positions in the dataset, which is what randomness hangs on.
+        rows: (rows,) positions in the dataset, which determine random numbers.
         seed: the run's seed.
         epoch: 0-based.
 
     Raises:
-        DataError: when a function raises, or changes the number of rows.
+        DataError: if a function raises, or changes the number of rows.
     """
     for position, function in enumerate(functions):
         extra = random_for(function, seed, epoch, rows, position)
@@ -226,7 +226,7 @@ def _by_batch(columns: Columns, function: Function) -> Columns:
 
 
 def _by_filter(columns: Columns, function: Function) -> Columns:
-    # What a filter writes into its rows would stay in them.
+    # A filter must not change the rows that it gets.
     batches = _batches(_unchangeable(columns), function)
     masks = [
         as_mask(call_with_columns(function, batch), num_rows(batch), function) for batch in batches

@@ -1,4 +1,4 @@
-"""Arrow tables as columns of numpy arrays; lists and tensors of one shape become one array."""
+"""Converts Arrow tables to NumPy columns; lists and tensors of one shape become one array."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ if TYPE_CHECKING:
 
     from trainshed.data.sources.column_arrays import Array, Columns
 
-# How Ray Data marks tensor columns in files. Where Ray is not imported Arrow sees only what is
-# stored, and the field's metadata says the rest.
+# Ray Data's marks of tensor columns in files. If Ray is not imported, Arrow sees only the stored
+# type,
+# and the field's metadata has the rest.
 EXTENSION_NAME = b"ARROW:extension:name"
 EXTENSION_METADATA = b"ARROW:extension:metadata"
 RAY_TENSORS = ("ray.data.arrow_tensor", "ray.data.arrow_tensor_v2")
 RAY_RAGGED_TENSORS = "ray.data.arrow_variable_shaped_tensor"
-# Where Ray is imported Arrow unpickles such values: whoever wrote the file would run code here.
+# If Ray is imported, Arrow unpickles such values, which could run code from the file.
 RAY_OBJECTS = "ray.data.arrow_pickled_object"
 
 
 def from_arrow(table: pa.Table) -> Columns:
-    """Return the columns of an Arrow table, views of it where Arrow allows.
+    """Return the columns of an Arrow table, as views where Arrow allows.
 
-    Numbers that are missing become NaN, other values None, as numpy has no better word. Integers
-    that float64 would round are a masked array where some are missing.
+    Missing numbers become NaN, other missing values None. Nullable integers that float64 would
+    round become a masked array.
 
     Raises:
         pyarrow.ArrowTypeError: for a column of objects that Ray pickled.
@@ -45,20 +46,20 @@ def from_arrow(table: pa.Table) -> Columns:
 
 
 def becomes_floats(kind: pa.DataType) -> bool:
-    """Say whether values are integers or booleans: with one missing they are floats to numpy."""
+    """Return whether values are integers or booleans: nullable ones are floats in NumPy."""
     if pa.types.is_dictionary(kind):
         return becomes_floats(kind.value_type)
     return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind))
 
 
 def in_tables(table: pa.Table, rows: int) -> Iterator[Columns]:
-    """Yield the columns of an Arrow table in tables of at most so many rows."""
+    """Yield the columns of an Arrow table in tables with a maximum of rows."""
     for start in range(0, table.num_rows, rows):
         yield from_arrow(table.slice(start, rows))
 
 
 def say_stored(field: pa.Field) -> str:
-    """Return what files say of a column's type, with the shape of tensors."""
+    """Return the types of columns in files, with the shape of tensors."""
     kind = field.type
     if isinstance(kind, pa.FixedShapeTensorType):
         return f"{kind.value_type}{list(kind.shape)}"
@@ -71,14 +72,14 @@ def say_stored(field: pa.Field) -> str:
 
 def _column(field: pa.Field, column: pa.ChunkedArray) -> Array:
     array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):  # no rows, or more than one chunk can hold
+    if isinstance(array, pa.ChunkedArray):  # empty, or too large for one chunk
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], field.type)
     name, metadata = _extension(field)
     if isinstance(array, pa.FixedShapeTensorArray):
         if array.type.permutation:
             permuted: Array = array.to_numpy_ndarray()
             return permuted
-        # Arrow's own conversion does not know all element types.
+        # Arrow's own conversion does not support all element types.
         return _reshaped(array.storage, tuple(array.type.shape))
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
@@ -90,9 +91,9 @@ def _column(field: pa.Field, column: pa.ChunkedArray) -> Array:
 
 
 def _holds_objects(field: pa.Field) -> bool:
-    """Say whether a column is of pickled objects, or of lists or structs of such."""
+    """Return whether a column has pickled objects, or lists or structs of such."""
     kind = field.type
-    if pa.types.is_primitive(kind):  # nearly always, of each column of each table
+    if pa.types.is_primitive(kind):  # the usual case
         return False
     if _extension(field)[0] == RAY_OBJECTS:
         return True
@@ -130,15 +131,15 @@ def _values(array: pa.Array) -> Array:
 
 
 def _lacks_integers(array: pa.Array) -> bool:
-    """Say whether some are missing among integers of which float64 may round some."""
+    """Return whether nullable integers include some that float64 may round."""
     is_long = pa.types.is_int64(array.type) or pa.types.is_uint64(array.type)
     return bool(is_long and array.null_count)
 
 
 def _as_floats(array: pa.Array) -> Array:
-    """Return integers as float64; as a masked array where that would round one."""
+    """Return integers as float64, or as a masked array if that would round one."""
     values: Array = array.to_numpy(zero_copy_only=False)
-    # NaN meets neither. Arrow's min_max would take longer than all else here.
+    # NaN satisfies neither comparison. Arrow's min_max would dominate the time here.
     if not (np.greater_equal(values, MOST_EXACT).any() or np.less_equal(values, -MOST_EXACT).any()):
         return values
     ends = pc.min_max(array).as_py()
@@ -154,7 +155,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _check_inside(lists: pa.Array) -> None:
-    """Refuse lists of integers that float64 would round, as of those with a missing one it has."""
+    """Refuse lists of integers that float64 would round, as lists with missing values need it."""
     inner = lists.flatten()
     if _is_list(inner.type):
         _check_inside(inner)
@@ -167,7 +168,7 @@ def _check_inside(lists: pa.Array) -> None:
 
 def _rows_of(array: pa.Array, length: int) -> Array:
     flat = _values(array.flatten())
-    if flat.dtype == object:  # lists of lists of unequal length, strings: one object a row
+    if flat.dtype == object:  # nested lists of unequal length, strings: one object per row
         values: Array = array.to_numpy(zero_copy_only=False)
         return values
     return flat.reshape(len(array), length, *flat.shape[1:])

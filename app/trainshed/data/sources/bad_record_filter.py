@@ -1,4 +1,4 @@
-"""Leaves bad records out of what is read of a fragment, and tells of them."""
+"""Removes bad records from a fragment's rows, and reports them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from trainshed.data.sources.column_arrays import Columns
     from trainshed.data.sources.filters import Numbered
 
-# BadRecordList at once: where all is bad, the limit should be met soon, and not by a call for each.
+# Records per report: a limit should be reached soon, but not by one call per record.
 _AT_ONCE = 100
 
 
 class _LeftOut:
-    """The bad records of a fragment, told whenever enough of them are known."""
+    """The bad records of a fragment, reported in groups."""
 
     def __init__(self, told: BadRecordList, tell: Tell) -> None:
         self._told = told
@@ -48,18 +48,18 @@ def good_rows(
     told: BadRecordList,
     tell: Tell,
 ) -> Iterator[Columns]:
-    """Yield the good rows of a fragment after the transforms, once its bad ones were told.
+    """Yield the good rows of a fragment after the transforms, once its bad ones were reported.
 
     Args:
-        found: what is read, from the fragment's beginning on.
+        found: rows and bad records, from the fragment's beginning on.
         functions: the transforms.
-        place: returns the file of a row by its number, and where in it.
-        told: of the fragment, before anything is.
-        tell: called with all that is bad so far: before rows behind it are used, and where much is
-            bad on its way there.
+        place: returns the file of a row by its number, and its position there.
+        told: an empty report of the fragment.
+        tell: called with all bad records so far: before later rows are used, and often where there
+            are many.
 
     Raises:
-        DataError: when more is left out than may be, as `tell` knows.
+        DataError: if `tell` finds that the limit is exceeded.
     """
     left_out = _LeftOut(told, tell)
 
@@ -71,7 +71,7 @@ def good_rows(
             left_out.add(each)
             continue
         table, numbers = each
-        if not num_rows(table):  # none is chosen
+        if not num_rows(table):  # none is selected
             continue
         columns = transform_good(table, functions, partial(leave_out, numbers))
         if num_rows(columns):

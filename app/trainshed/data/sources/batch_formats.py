@@ -1,7 +1,7 @@
-"""Columns as what a function wants, and back: a dict of numpy arrays, a DataFrame, an Arrow table.
+"""Converts columns to the format of a function and back: dict of arrays, DataFrame, Arrow table.
 
-A row of an array of more than one axis is an array in a cell of a DataFrame, and a tensor in Arrow.
-What is missing is as in files: NaN among numbers, None elsewhere.
+A row of an array with several axes is an array in a cell of a DataFrame, and a tensor in Arrow.
+Missing values are as in files: NaN for numbers, None for everything else.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 def to_format(columns: Columns, batch_format: BatchFormat) -> Columns | pd.DataFrame | pa.Table:
-    """Return columns in a format, which shares their memory where it can.
+    """Return columns in a format, sharing memory if possible.
 
     Raises:
-        ValueError: when a column does not go into it.
+        ValueError: if the format cannot represent a column.
     """
     if batch_format == "numpy":
         return columns
@@ -35,10 +35,10 @@ def to_format(columns: Columns, batch_format: BatchFormat) -> Columns | pd.DataF
 
 
 def from_format(result: object) -> Columns | None:
-    """Return the columns of a table in any of the formats; None where it is none.
+    """Return the columns of a table in any of the formats; None for other types.
 
     Raises:
-        ValueError: when a column of it cannot be read.
+        ValueError: if a column of it cannot be read.
     """
     if isinstance(result, pa.RecordBatch):
         result = pa.Table.from_batches([result])
@@ -47,7 +47,7 @@ def from_format(result: object) -> Columns | None:
         return _exact(from_arrow(result))
     if isinstance(result, Mapping):
         return {str(name): _from_values(str(name), values) for name, values in result.items()}
-    # Who has made a DataFrame has imported pandas.
+    # A DataFrame exists only if pandas is imported.
     pandas = sys.modules.get("pandas")
     if pandas is None or not isinstance(result, pandas.DataFrame):
         return None
@@ -82,7 +82,7 @@ def _to_series(array: Array) -> pd.Series:
         cells = np.empty(len(array), dtype=object)
         cells[:] = list(array)
         return pd.Series(cells, dtype=object)
-    # By itself pandas would make another type of texts, in which None is NaN.
+    # By default pandas would convert texts to a type in which None is NaN.
     return pd.Series(array, dtype=object) if array.dtype.kind in "OUS" else pd.Series(array)
 
 
@@ -101,7 +101,7 @@ def _from_series(series: pd.Series) -> Array:
 
 
 def _exact(columns: Columns) -> Columns:
-    """Refuse integers that float64 would round, which it has to be for the missing ones."""
+    """Refuse nullable integers that float64 would round."""
     for name, array in columns.items():
         if isinstance(array, np.ma.MaskedArray):
             want = "fill in what is missing, or return texts"
@@ -112,7 +112,7 @@ def _exact(columns: Columns) -> Columns:
 
 
 def _stacked(cells: Array) -> Array:
-    """Return cells that are arrays of one shape and type as one array."""
+    """Return cells with arrays of one shape and type as one array."""
     values = list(cells)
     if not values or not all(isinstance(value, np.ndarray) for value in values):
         return cells

@@ -1,8 +1,8 @@
 """Finds values that another type of numbers cannot hold, before a column is converted to it.
 
-NumPy and torch convert such values in silence: NaN becomes some integer, 300 as uint8 becomes 44,
-1e300 as float32 becomes infinite. The search takes 0.2 to 0.9 ns a value, and nothing where every
-value of the column's own type fits. Pure.
+NumPy and torch convert such values silently: NaN becomes some integer, 300 as uint8 becomes 44,
+1e300 as float32 becomes infinite. The search takes 0.2 to 0.9 ns per value, and no time if the new
+type holds all values of the old one. Pure.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 
 class _Float(NamedTuple):
-    """A type of floats.
+    """A floating point type.
 
     Args:
-        digits: binary ones of its precision.
-        exponent: the largest, of 2.
+        digits: binary digits of precision.
+        exponent: largest exponent of 2.
     """
 
     digits: int
     exponent: int
 
     def fits(self, other: _Float, *, exactly: bool) -> bool:
-        """Return whether no finite value of this becomes infinite as another one, or is rounded."""
+        """Return whether converting to another type neither overflows nor rounds."""
         is_as_precise = self.digits <= other.digits
         if exactly or self.exponent == other.exponent:
             return is_as_precise and self.exponent <= other.exponent
@@ -49,11 +49,11 @@ class _Float(NamedTuple):
     def least_infinite(self) -> float:
         """Return the smallest value that is rounded to infinity."""
         half = (2 - 2.0**-self.digits) * 2.0**self.exponent
-        # torch converts float64 to types of 16 bits by way of float32, which rounds first.
+        # torch converts float64 to 16-bit types through float32, which rounds first.
         return half - 2.0 ** (self.exponent - 24) if self.digits < _SINGLE else half
 
 
-# Values that stay in a core's cache while several passes look at them.
+# Number of values that fit a core's cache for several passes.
 _BLOCK_VALUES = 32_768
 _LARGEST_BYTES = 8  # NumPy's longdouble is no type of torch or Arrow
 _SINGLE = 24
@@ -67,13 +67,13 @@ _FLOATS = {
 
 @dataclass(frozen=True)
 class Misfit:
-    """The first value of a column that a type cannot hold.
+    """The first value of a column that a type cannot represent.
 
     Args:
         row: its row in the column, from 0.
-        value: as it is shown.
-        expected: what the type holds.
-        remedy: what to do about it, a sentence.
+        value: as text.
+        expected: what the type represents.
+        remedy: what to do, a sentence.
     """
 
     row: int
@@ -86,16 +86,16 @@ class Misfit:
 
 
 def find_misfit(array: Array, wanted: str, *, exactly: bool = False) -> Misfit | None:
-    """Return the first value of a column of numbers that a type cannot hold; None where all fit.
+    """Return the first value of a numeric column that a type cannot represent; None if all fit.
 
-    A type of integers, and bool as 0 and 1, holds whole numbers of its range, and no NaN. A type
-    of floats holds the integers that it represents exactly. Floats are rounded to a narrower type
-    of floats, but a finite one must not become infinite.
+    An integer type (bool as 0 and 1) represents integers of its range, and no NaN. A floating point
+    type represents the integers that it holds exactly. Floats are rounded to a narrower floating
+    point type, but a finite one must not become infinite.
 
     Args:
         array: of booleans, integers, floats or complex numbers, shape (rows, ...).
         wanted: name of the type, such as int64, float32 or bfloat16.
-        exactly: whether floats must not be rounded either.
+        exactly: whether rounding floats is a misfit, too.
     """
     if not array.size or (sure := _sure_range(array.dtype, wanted, exactly)) is None:
         return None
@@ -114,7 +114,7 @@ def find_misfit(array: Array, wanted: str, *, exactly: bool = False) -> Misfit |
 
 
 def common_type(arrays: Iterable[Array]) -> str | None:
-    """Return the type that NumPy gives columns of numbers together; None where one is of others."""
+    """Return the common NumPy type of numeric columns; None if one is not numeric."""
     dtypes = {array.dtype for array in arrays}
     if not all(dtype.kind in "biuf" and dtype.itemsize <= _LARGEST_BYTES for dtype in dtypes):
         return None
@@ -122,7 +122,7 @@ def common_type(arrays: Iterable[Array]) -> str | None:
 
 
 def exactly_as(array: Array, wanted: str) -> Array | Misfit:
-    """Return a column of numbers as another type, or the first value that would change."""
+    """Return a numeric column as another type, or the first value that would change."""
     if misfit := find_misfit(array, wanted, exactly=True):
         return misfit
     real: Array = array.real if array.dtype.kind == "c" else array
@@ -133,7 +133,7 @@ def exactly_as(array: Array, wanted: str) -> Array | Misfit:
 def _sure_range(
     dtype: np.dtype[np.generic], wanted: str, exactly: bool
 ) -> tuple[float, float] | None:
-    """Return from where to where all whole numbers of a column fit; None where all values fit.
+    """Return the range in which all integers of a column fit; None if all values fit.
 
     exactly: as in `find_misfit`.
     """
@@ -145,7 +145,7 @@ def _sure_range(
     if dtype.kind == "f":
         if floats is None:
             low, high = _range_of(wanted)
-            # Of bounds that floats round outwards the last one is outside.
+            # Floats may round a bound outwards; then the last value is outside.
             return np.float64(low), np.nextafter(np.float64(high + 1), 0)
         if (own := _FLOATS.get(dtype.name)) and own.fits(floats, exactly=exactly):
             return None
@@ -156,16 +156,16 @@ def _sure_range(
 
 
 def _is_inside(values: Array, sure: tuple[float, float], *, whole: bool) -> bool:
-    """Return whether all values are in a range, and whole numbers if asked."""
+    """Return whether all values are in a range, and integers if requested."""
     least, most = np.minimum.reduce(values), np.maximum.reduce(values)
-    # Both are NaN where a value is, and then neither comparison holds.
+    # Both are NaN if a value is, and then neither comparison is true.
     is_inside = bool(sure[0] <= least and most <= sure[1])
     return is_inside and (not whole or bool((np.trunc(values) == values).all()))
 
 
 def _not_an_integer(array: Array, wanted: str) -> Misfit | None:
     low, high = _range_of(wanted)
-    # By float64, or a bound would be infinite as float16.
+    # As float64, or a bound would be infinite as float16.
     fits = (array >= np.float64(low)) & (array < np.float64(high + 1)) & (np.trunc(array) == array)
     if fits.all():
         return None
@@ -189,17 +189,17 @@ def _not_real(array: Array, wanted: str, *, exactly: bool) -> Misfit | None:
 
 
 def _not_exact(array: Array, wanted: str, floats: _Float | None) -> Misfit | None:
-    """Return the first integer that is outside a type of integers, or one of floats would round."""
+    """Return the first integer outside an integer type, or not exact in a floating point type."""
     if floats is None:
         low, high = _range_of(wanted)
         wrong = np.less(array, low) | np.greater(array, high)
         return _first(array, wrong, *_outside(wanted, low, high))
-    # As unsigned, where the least integer of 64 bits has a magnitude.
+    # Unsigned, because the least 64-bit integer has a larger magnitude.
     size: NDArray[np.uint64] = np.abs(array.astype(np.int64)).astype(np.uint64)
     if array.dtype.kind == "u":
         size = array.astype(np.uint64)
     lowest_bit = size & (~size + np.uint64(1))
-    # The digits from the highest to the lowest bit are more than a float has.
+    # More digits between the highest and lowest bit than a float has.
     wrong = (size != 0) & ((size >> np.uint64(floats.digits)) >= lowest_bit)
     if floats.most < 2**64:
         wrong |= size > np.uint64(floats.most)
@@ -224,7 +224,7 @@ def _not_a_float(
             most = f"{floats.most:.8g}"
             return _first(array, wrong, *_outside(wanted, f"-{most}", most))
     if exactly:
-        with np.errstate(over="ignore"):  # infinite ones are no surprise by now
+        with np.errstate(over="ignore"):  # overflow is checked explicitly
             wrong = (array.astype(wanted) != array) & ~np.isnan(array)
         if wrong.any():
             expected = f"a number that {wanted} holds exactly"

@@ -1,7 +1,7 @@
-"""Calling a user's function that makes of the rows of a batch what the model takes. No torch here.
+"""Calls the function of `feed.collate` on the rows of a batch. No torch here.
 
-What the function is given hangs on the rows of its batch alone: not on the tables that they came
-in, nor on a cache or a loader, each of which may have lists of another kind.
+The function's input depends only on the rows of its batch: not on table boundaries, cache or
+loader, each of which may have another representation of lists.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _NUMBERS, _TEXTS = "biuf", "US"
 
 
 def collate(plan: DatasetPlan, columns: Columns, ids: Indices, seed: int, epoch: int) -> object:
-    """Return what the function of `feed.collate` makes of some rows.
+    """Return the result of `feed.collate` for some rows.
 
     Args:
-        plan: of the dataset, with such a function.
+        plan: of a dataset with `feed.collate`.
         columns: at least one row.
-        ids: (rows,) positions in the dataset, which is what randomness hangs on.
+        ids: (rows,) positions in the dataset, which determine random numbers.
         seed: the run's seed.
         epoch: 0-based.
 
     Raises:
-        DataError: when the function raises, or a column or a value cannot have its type.
+        DataError: if the function raises, or a column or a value cannot have its type.
     """
     function = plan.collate
     assert function
@@ -48,16 +48,16 @@ def collate(plan: DatasetPlan, columns: Columns, ids: Indices, seed: int, epoch:
     except ValueError as error:
         raise DataError(f"{plan.field}: a row holds {error}") from error
     given = {name: _typed(plan, name, array, ids) for name, array in formed.items()}
-    # Behind the augmentations, which draw by their position.
+    # After the augmentations, which draw by their position.
     return call(function, given, **random_for(function, seed, epoch, ids, len(plan.augments)))
 
 
 def _in_one_form(array: Array) -> Array:
-    """Return a column in memory that may be changed: one array where all rows have one shape.
+    """Return a writable column: one array if all rows have one shape.
 
-    Else each row is an object: lists are arrays, texts, bytes and all else what they are.
+    Otherwise each row is an object: lists become arrays, other values stay.
     """
-    if array.dtype.kind in _TEXTS:  # as wide as the longest one of a table
+    if array.dtype.kind in _TEXTS:  # as wide as the longest text of a table
         return array.astype(object)
     if array.dtype != object or array.ndim > 1:
         return np.require(array, requirements=["C", "W"])
@@ -66,7 +66,7 @@ def _in_one_form(array: Array) -> Array:
 
 
 def _own(value: object) -> object:
-    """Return a row's value as nobody else has it: a cache may keep it for the next epoch."""
+    """Return a copy of a row's value: a cache may hold the original for the next epoch."""
     if isinstance(value, np.ndarray) and value.dtype != object:
         return value.astype(object) if value.dtype.kind in _TEXTS else value.copy()
     if not isinstance(value, (np.ndarray, list, tuple)):
@@ -78,14 +78,14 @@ def _own(value: object) -> object:
 
 
 def _stacked(values: Sequence[object]) -> Array:
-    """Return arrays of one type and shape as one array, else each value as an object."""
+    """Return arrays of one type and shape as one array, otherwise each value as an object."""
     arrays = [each for each in values if isinstance(each, np.ndarray) and each.dtype != object]
     alike = len({(each.dtype, each.shape) for each in arrays}) == 1
     return np.stack(arrays) if alike and len(arrays) == len(values) else as_objects(values)
 
 
 def _with_axes(rows: Sequence[object]) -> Sequence[object]:
-    """Return rows in which an empty list has the type and the axes of those that are not empty."""
+    """Return rows in which empty lists have the type and axes of the other lists."""
     arrays = [row for row in rows if isinstance(row, np.ndarray)]
     filled = [row for row in arrays if row.size]
     if len(arrays) < len(rows) or any(row.dtype == object for row in filled):
@@ -95,7 +95,7 @@ def _with_axes(rows: Sequence[object]) -> Sequence[object]:
 
 
 def _typed(plan: DatasetPlan, name: str, array: Array, ids: Indices) -> Array:
-    """Return a column in the type that `feed.dtypes` asks for.
+    """Return a column in the type of `feed.dtypes`.
 
     ids: (rows,) positions in the dataset.
     """
@@ -120,7 +120,7 @@ def _typed(plan: DatasetPlan, name: str, array: Array, ids: Indices) -> Array:
 
 
 def _all_fit(rows: Sequence[Array], wanted: str) -> bool:
-    """Return whether a type holds all values of some rows, which is cheap to ask of all at once."""
+    """Return whether a type holds all values of some rows: a cheap check of all at once."""
     by_type: dict[np.dtype[np.generic], list[Array]] = {}
     for row in rows:
         by_type.setdefault(row.dtype, []).append(row.reshape(-1))

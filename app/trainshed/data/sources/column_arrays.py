@@ -1,4 +1,4 @@
-"""A table as the program sees it: column name -> array whose first axis is the row."""
+"""A table as programs see it: column name -> array whose first axis is the row."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.generic]
 Columns = dict[str, Array]
 
-# Every integer up to that is a float64.
+# float64 holds every integer up to this.
 MOST_EXACT = 2**53
 _INTEGER_BYTES = 8
 _POINTER = np.dtype(object).itemsize
@@ -27,12 +27,12 @@ _KINDS = dict.fromkeys("biufc", "numbers") | _TEXTS
 
 
 def num_rows(columns: Mapping[str, Array]) -> int:
-    """Return the rows of a table; 0 when it has no column."""
+    """Return the number of rows of a table; 0 without columns."""
     return len(next(iter(columns.values()), ()))
 
 
 def is_text(array: Array) -> bool:
-    """Say whether a column holds texts; some may be missing."""
+    """Return whether a column has texts; some may be missing."""
     if array.dtype.kind in "US":
         return True
     if array.dtype != object or array.ndim != 1:
@@ -50,7 +50,7 @@ def say_columns(columns: Mapping[str, Array]) -> str:
 
 
 def nbytes(columns: Mapping[str, Array]) -> int:
-    """Return the bytes of a table, those of texts, binaries and arrays in its rows included."""
+    """Return the bytes of a table, including texts, binaries and arrays in object columns."""
     return sum(map(_held_by, columns.values()))
 
 
@@ -62,7 +62,7 @@ def _held_by(array: Array) -> int:
 
 
 def _size(value: object) -> int:
-    """Return the bytes of what a row holds, as far as that is worth counting."""
+    """Return the bytes of a row's value, approximately."""
     if isinstance(value, (bytes, str)):
         return len(value)
     if isinstance(value, (list, tuple)):
@@ -76,7 +76,7 @@ def cut_rows(columns: Mapping[str, Array], start: int, stop: int) -> Columns:
 
 
 def take_rows(columns: Mapping[str, Array], chosen: slice | NDArray[np.int64]) -> Columns:
-    """Return the rows that are chosen: views for a slice, else copies."""
+    """Return the chosen rows: views for a slice, else copies."""
     return {name: array[chosen] for name, array in columns.items()}
 
 
@@ -105,10 +105,10 @@ def join(
 
 
 def of_one_shape(tables: Sequence[Mapping[str, Array]]) -> Sequence[Mapping[str, Array]]:
-    """Return the tables with objects, an array a row, in columns whose rows differ in shape.
+    """Return the tables with object columns, an array per row, where row shapes differ.
 
-    Lists of any length are such objects where a table has several lengths, and an array of two axes
-    where it has one.
+    Lists of any length are such objects in a table with several lengths, and a two-axis array
+    in a table with one.
     """
     shapes: dict[str, set[tuple[int, ...]]] = {}
     for table in tables:
@@ -128,12 +128,12 @@ def of_one_shape(tables: Sequence[Mapping[str, Array]]) -> Sequence[Mapping[str,
 def of_one_type(
     tables: Sequence[Mapping[str, Array]], otherwise: str = "rows do not fit together"
 ) -> Sequence[Mapping[str, Array]]:
-    """Return the tables with one type for each column of numbers: the one that NumPy would take.
+    """Return the tables with one type for each numeric column: NumPy's common type.
 
-    otherwise: what an error says before the column.
+    otherwise: start of an error message.
 
     Raises:
-        DataError: when a number would be another one then, such as a large integer beside floats.
+        DataError: if a number would change, such as a large integer beside floats.
     """
     dtypes: dict[str, set[np.dtype[np.generic]]] = {}
     for table in tables:
@@ -164,7 +164,7 @@ def _exact(name: str, array: Array, wanted: str, otherwise: str) -> Array:
 
 
 def is_rounded(array: Array) -> bool:
-    """Say whether a column has integers beyond 2**53, not all of which are a float64."""
+    """Return whether a column has integers beyond 2**53 that float64 may not represent."""
     if array.dtype.kind not in "iu" or array.dtype.itemsize < _INTEGER_BYTES or not array.size:
         return False
     least, most = np.minimum.reduce(array, axis=None), np.maximum.reduce(array, axis=None)
@@ -172,7 +172,7 @@ def is_rounded(array: Array) -> bool:
 
 
 def as_floats(columns: Columns, names: Collection[str]) -> Columns:
-    """Return a table with float64 in those of the columns, but for integers that it would round."""
+    """Return a table with these columns as float64, except integers that it would round."""
     wanted = frozenset(names)
     if wanted.isdisjoint(columns):
         return columns
@@ -185,14 +185,14 @@ def as_floats(columns: Columns, names: Collection[str]) -> Columns:
 def exactly(
     columns: Columns, path: str, floats: Collection[str] = (), integers: Collection[str] = ()
 ) -> Columns:
-    """Return the columns of rows that are wanted, with every integer as it is in the file.
+    """Return the wanted columns of rows, with the exact integers of the file.
 
     Args:
-        columns: as `as_floats` returns them; integers of which some are missing, and which float64
-            would round, are masked arrays.
+        columns: as `as_floats` returns them; nullable integers that float64 would round are masked
+            arrays.
         path: of their file, for errors.
-        floats: columns that are float64 in all tables, NaN where a value is missing.
-        integers: columns that are int64 in all tables, as float64 would round some of their values.
+        floats: columns that are float64 in all tables, with NaN for missing values.
+        integers: nullable columns that are int64 in all tables, as float64 would round values.
 
     Raises:
         DataError: naming the column, for a value that is missing or would be rounded.
@@ -230,10 +230,10 @@ def _rounded(path: str, name: str, array: Array) -> DataError:
 
 
 def as_array(value: object) -> Array:
-    """Return what a function of the user's gave as an array; of bytes and texts one of objects.
+    """Return a user's result as an array; bytes and texts as objects.
 
-    Among numpy's own bytes a value loses the zeros at its end, and Arrow makes of it what is before
-    the first one. Both types, and that of texts, have all values as long as the longest.
+    NumPy's fixed-width bytes lose trailing zeros, and Arrow stops at the first zero. Both types,
+    and NumPy's texts, use the width of the longest value for all values.
 
     Raises:
         ValueError: for lists of unequal length, and integers that would be rounded beside floats.
@@ -244,12 +244,12 @@ def as_array(value: object) -> Array:
     if array.dtype.kind not in _TEXTS:
         _check_integers(value, array)
         return array
-    # What numpy has made of a list is short of zeros already.
+    # NumPy has already removed trailing zeros from a list of bytes.
     return np.asarray(value, dtype=object) if isinstance(value, list) else array.astype(object)
 
 
 def _check_integers(value: object, array: Array) -> None:
-    """Refuse a list of which NumPy makes floats that are not its integers."""
+    """Refuse a list whose integers NumPy would round to floats."""
     if array.dtype != np.float64 or not isinstance(value, (list, tuple)):
         return
     with np.errstate(invalid="ignore"):
@@ -264,9 +264,9 @@ def _check_integers(value: object, array: Array) -> None:
 
 
 def as_column(value: object) -> Array:
-    """Return the same as a column: several objects of a row, such as texts, are an array there.
+    """Return the same as a column, with several objects per row, such as texts, as an array.
 
-    As files have them: lists of texts differ in their number.
+    This matches files: lists of texts differ in length.
 
     Raises:
         ValueError: for lists of unequal length.
@@ -276,12 +276,12 @@ def as_column(value: object) -> Array:
 
 
 def as_objects(values: Sequence[object]) -> Array:
-    """Return values of any kind as a column, each as it is, shape (values,)."""
+    """Return values of any kind as a column of objects, shape (values,)."""
     return np.fromiter(values, dtype=object, count=len(values))
 
 
 def _misfit(tables: Sequence[Mapping[str, Array]]) -> str | None:
-    """Return which column of tables cannot be one; None where all can."""
+    """Return which column of tables cannot be concatenated; None if all can."""
     first = tables[0]
     for other in tables[1:]:
         if lacking := sorted(first.keys() ^ other.keys()):
@@ -297,11 +297,11 @@ def _misfit(tables: Sequence[Mapping[str, Array]]) -> str | None:
 
 
 def mixed_kinds(arrays: Sequence[Array]) -> str | None:
-    """Return what arrays hold of which numpy would silently make texts or objects; else None."""
+    """Return the types that NumPy would silently convert to texts or objects; else None."""
     types = {array.dtype.kind for array in arrays}
-    if len(types) == 1 and types != {"O"}:  # among objects are texts, and bytes
+    if len(types) == 1 and types != {"O"}:  # object columns may have texts, and bytes
         return None
-    # NaN alone is no number beside objects; beside numpy's texts it would become one.
+    # All-NaN columns count as empty beside objects; beside NumPy's texts NaN would become a text.
     as_nothing = not any(array.dtype.kind in _TEXTS for array in arrays)
     some = [array for array in arrays if not (as_nothing and is_nothing(array))]
     kinds = sorted({kind for array in some if (kind := _kind(array))})
@@ -309,7 +309,7 @@ def mixed_kinds(arrays: Sequence[Array]) -> str | None:
 
 
 def is_nothing(array: Array) -> bool:
-    """Say whether a column of floats has no value at all, but NaN."""
+    """Return whether a float column has only NaN."""
     return array.dtype.kind == "f" and bool(np.isnan(array).all())
 
 
@@ -318,7 +318,7 @@ def _is_missing(value: object) -> bool:
 
 
 def _kind(array: Array) -> str | None:
-    """Return what an array holds; None where that is nothing, or of any type."""
+    """Return the type of an array's values; None if it is empty, or of any type."""
     if array.dtype != object:
         return _KINDS.get(array.dtype.kind)
     values: Iterable[object] = array.flat
@@ -329,5 +329,5 @@ def _kind(array: Array) -> str | None:
 def writable(
     columns: Mapping[str, Array], copy: Callable[[Array], Array] = np.ndarray.copy
 ) -> Columns:
-    """Return the columns as arrays that may be changed; those that may not are copied."""
+    """Return the columns as writable arrays, copying read-only ones."""
     return {name: a if a.flags.writeable else copy(a) for name, a in columns.items()}

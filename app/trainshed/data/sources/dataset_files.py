@@ -1,4 +1,4 @@
-"""A dataset's files, whatever their format: found, cut into what tasks read, and read."""
+"""A dataset's files in any format: listed, split into fragments for tasks, and read."""
 
 from __future__ import annotations
 
@@ -78,16 +78,16 @@ _SUFFIXES: Mapping[FormatName, tuple[str, ...]] = {
     "parquet": (parquet.SUFFIX,),
     **{name: form.suffixes for name, form in FILES.items() if form.suffixes},
 }
-# By which the rows of all files are guessed where nothing tells them.
+# Bytes from which the rows of all files are estimated, if no metadata has them.
 DENSITIES = 4
-# Of one column that are looked at together.
+# Number of files whose column is searched in parallel.
 STRATUM_ROWS = 2**16
-# Of a fragment, for a sample of rows that are chosen: so many times as many rows are looked at.
+# Factor of rows to search for a sample of filtered rows.
 MOST_LOOKS = 64
 
 
 def formats_of(names: Iterable[str]) -> list[FormatName]:
-    """Return the formats that the endings of files tell, each once."""
+    """Return the formats that file endings imply, each once."""
     ends = [ending_of(name) for name in names]
     return [
         form
@@ -105,20 +105,20 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
     skips_bad: bool = False,
     known: KnownStrata | None = None,
 ) -> Source:
-    """Look at a file, all files of a folder or those of a table, and cut them into what tasks read.
+    """List a file, all files of a folder or those of a table, and split them into fragments.
 
     Args:
-        at: a file or a folder; of no meaning for a table that a catalog knows.
+        at: a file or a folder; unused for a table in a catalog.
         read: the spec's `read`, with a format.
         field: the spec's field to name in errors, e.g. `spec.data.datasets.train.read`.
         access: to the storage.
-        skips_bad: whether records that cannot be used are left out; else the first ends the run.
-        known: of columns of files that other datasets share; it grows.
+        skips_bad: whether to skip bad records; else the first ends the run.
+        known: results for columns of files that other datasets share; updated here.
 
     Raises:
-        InfrastructureError: when the storage does not give what has to be looked at.
-        SpecError: when the path, a file, a column or the format's package is missing, a file is not
-            of the format, or the files do not fit together.
+        InfrastructureError: if the storage does not return what is needed.
+        SpecError: if the path, a file, a column or the format's package is missing, a file has
+            another format, or the files do not match.
     """
     assert read.format
     check_package(read.format, field)
@@ -129,7 +129,7 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
 
 @contextlib.contextmanager
 def _refused(field: str, at: str) -> Iterator[None]:
-    """Refuse data that cannot be read where only looking at files tells so."""
+    """Refuse unreadable data that only inspecting the files reveals."""
     try:
         yield
     except OSError as error:
@@ -151,7 +151,7 @@ def _opened(
     nonce = uuid.uuid4().hex if is_web(str(at)) else ""
     access = access.of(Scan(reach=reach, nonce=nonce, cache_bytes=kept))
     if read.format == "parquet":
-        # How many rows a value has must not hang on the condition: the other side may have another.
+        # The number of rows of a value must not depend on the condition: the other side may differ.
         where = None if read.holdout and read.holdout.stratify else selection.where
         patience, opened = access.patience, access.opened
         found = parquet.open_source(at, read.columns, field, patience, opened, where=where)
@@ -183,7 +183,7 @@ def _opened(
 
 
 def _open(at: Folder, read: ReadSpec, scan: Scan, field: str, access: FileAccess) -> Contents:
-    """Return how the files of a folder or a table are read, before a row of them is read."""
+    """Return how to read the files of a folder or a table, before any row is read."""
     if table := TABLES.get(scan.format):
         return table.open(at, read, scan, field, access)
     form = FILES[scan.format]
@@ -194,7 +194,7 @@ def _open(at: Folder, read: ReadSpec, scan: Scan, field: str, access: FileAccess
 
 
 def _stamped(fragments: Sequence[Fragment], files: Sequence[Found]) -> list[Fragment]:
-    """Return fragments that say which content of their files is meant."""
+    """Return fragments with the identity of their files' content."""
     stamps = [stamp_of(file.bytes, file.version, file.modified) for file in files]
     return [
         replace(each, stamps=tuple(stamps[each.file : each.file + len(each.paths)]))
@@ -207,7 +207,7 @@ def _reader(scan: Scan) -> Reader:
 
 
 def selection_of(read: ReadSpec) -> Selection:
-    """Return which rows a spec's `read` means."""
+    """Return the selection of rows in a spec's `read`."""
     where = parse_where(read.where) if read.where else None
     held = read.holdout
     if held is None:
@@ -217,10 +217,10 @@ def selection_of(read: ReadSpec) -> Selection:
 
 
 def moving_options(scan: Scan) -> dict[str, JsonValue]:
-    """Return the options, as a spec has them, that the places of rows in their files may hang on.
+    """Return the options, as in a spec, that may affect row positions in files.
 
     Args:
-        scan: how the file is read.
+        scan: how to read the file.
     """
     if scan.format == "parquet":  # which has none
         return {}
@@ -228,7 +228,7 @@ def moving_options(scan: Scan) -> dict[str, JsonValue]:
 
 
 def _check_columns(schema: pa.Schema | None, columns: Iterable[str], field: str) -> None:
-    if schema is None:  # only reading a row tells
+    if schema is None:  # known only after reading a row
         return
     want = f"one of {', '.join(schema.names)}"
     problems = [Problem(field, name, want) for name in columns if name not in schema.names]
@@ -237,7 +237,7 @@ def _check_columns(schema: pa.Schema | None, columns: Iterable[str], field: str)
 
 
 def _selected(source: Source, selection: Selection, field: str) -> Source:
-    """Return a source of which rows may be left out."""
+    """Return a source whose rows may be filtered."""
     if not selection:
         return source
     if selection.where:
@@ -248,19 +248,19 @@ def _selected(source: Source, selection: Selection, field: str) -> Source:
 
 
 def _stratified(source: Source, field: str, access: FileAccess, known: KnownStrata) -> Source:
-    """Return a source of which it is known up to where the rows of each value are held out.
+    """Return a source with the result of a stratified split.
 
-    Nothing but the column is read, whatever else the dataset reads: what is bad there, or left out
-    by transforms, must not move the rows of a dataset that shares the files.
+    Only the column is read, whatever else the dataset reads: bad values in other columns, or
+    transforms, must not change the split of a dataset that shares the files.
     """
     holdout = source.scan.selection.holdout
     if holdout is None or holdout.stratify is None:
         return source
     column = holdout.stratify
     _check_columns(source.schema, [column], f"{field}.stratify")
-    # A node that plans keeps no files: of most formats it fetches the column alone.
+    # The planning node caches no files: for most formats it fetches only this column.
     bare = replace(source.scan, selection=Selection(), cache_bytes=0)
-    if bare.format not in FILES:  # else who reads the column alone would read it another way
+    if bare.format not in FILES:  # other formats read a single column differently
         bare = replace(bare, floats=(), integers=())
 
     def read(fragment: Fragment) -> Iterator[Columns | BadRecord]:
@@ -290,7 +290,7 @@ def _stratified(source: Source, field: str, access: FileAccess, known: KnownStra
 
 
 def _density(source: Contents, opened: Opener) -> float:
-    """Return about how many rows a stored byte has; 0 where each fragment knows its rows."""
+    """Return the estimated rows per stored byte; 0 if each fragment has a row count."""
     uncounted = [fragment for fragment in source.fragments if fragment.rows is None]
     if not uncounted:
         return 0.0
@@ -310,15 +310,15 @@ def read_fragment(
     """Yield the rows of a fragment in tables of at most `chunk_rows` rows.
 
     Args:
-        scan: how its files are read.
+        scan: how to read its files.
         fragment: to read.
         columns: to read; empty for all.
-        chunk_rows: most rows of a table.
+        chunk_rows: maximum rows of a table.
         access: to the storage.
 
     Raises:
-        DataError: naming the file, and where in it, for the first record that cannot be decoded.
-        InfrastructureError: naming it when the storage does not give it.
+        DataError: with file and position, for the first record that cannot be decoded.
+        InfrastructureError: with the file, if the storage does not return it.
     """
     for found in read_records(scan, fragment, columns, chunk_rows, access):
         if isinstance(found, BadRecord):
@@ -333,18 +333,18 @@ def read_records(
     chunk_rows: int,
     access: FileAccess = ACCESS,
 ) -> Iterator[Columns | BadRecord]:
-    """Yield the same, and between the rows before and after it a record that cannot be decoded.
+    """Yield the same, with records that cannot be decoded between the rows around them.
 
     Args:
-        scan: how its files are read.
+        scan: how to read its files.
         fragment: to read.
         columns: to read; empty for all.
-        chunk_rows: most rows of a table.
+        chunk_rows: maximum rows of a table.
         access: to the storage.
 
     Raises:
-        DataError: naming the file, and where in it, when nothing after that can be read either.
-        InfrastructureError: naming it when the storage does not give it.
+        DataError: with file and position, if nothing after it can be read either.
+        InfrastructureError: with the file, if the storage does not return it.
     """
     access = access.of(scan, fragment)
     if scan.format == "parquet":
@@ -367,7 +367,7 @@ def read_records(
                 done += 1
         except (OSError, pa.ArrowException) as error:
             access.check_again(fragment)
-            # It was there when the run was planned.
+            # It existed when the run was planned.
             gone = isinstance(error, (FileNotFoundError, PermissionError))
             if not (is_passing(error) or gone):
                 if getattr(error, "errno", None) is not None or isinstance(error, MemoryError):
@@ -386,7 +386,7 @@ def read_records(
 
 
 def _given(table: Columns, scan: Scan, fragment: Fragment) -> Columns:
-    """Return columns of one type in all tables; a condition first sees each integer as it is."""
+    """Return columns with one type in all tables; a condition first sees exact integers."""
     table = as_floats(table, scan.floats)
     if scan.selection or scan.masks:
         return table
@@ -394,12 +394,12 @@ def _given(table: Columns, scan: Scan, fragment: Fragment) -> Columns:
 
 
 def place_of(scan: Scan, fragment: Fragment, row: int) -> tuple[str, str]:
-    """Return the file of a row, and where in it.
+    """Return the file of a row, and its position there.
 
     Args:
-        scan: how its files are read.
-        fragment: that holds it.
-        row: counted from 0 at the fragment's beginning, with the bad records before it.
+        scan: how to read its files.
+        fragment: that has it.
+        row: index from the fragment's beginning, including bad records before it.
     """
     if scan.format == "parquet":
         return fragment.path, f"row {row} of {fragment.say_row_groups()}"
@@ -413,13 +413,13 @@ def read_sample(
     rows: int,
     access: FileAccess = ACCESS,
 ) -> Columns:
-    """Return at most so many of the first rows of a fragment; no column where there is none.
+    """Return at most this many of the first rows of a fragment; no column if there are none.
 
-    Of those that are chosen, where some are: after a while of rows that are not nobody looks on.
+    With a filter, the selected rows among the first ones: the search is limited.
 
     Raises:
-        DataError: naming the file when they cannot be decoded.
-        InfrastructureError: naming it when the storage does not give them.
+        DataError: with the file, if they cannot be decoded.
+        InfrastructureError: with the file, if the storage does not return them.
     """
     access = access.briefly()
     if scan.selection:

@@ -1,9 +1,9 @@
-"""Users' code that no interrupt breaks where it may import something.
+"""Defers interrupts while users' code may import modules.
 
-Ray 2.60 interrupts a task that is given up as Ctrl-C does, and its process goes on to others. None
-of these could import torch 2.15 where that had broken its import: it is to be initialized once
-(torch/__init__.py). Ray holds interrupts back while it unpickles, but its means (DeferSigint) stays
-for good where somebody puts back the handler that he found.
+Ray 2.60 cancels a task with an interrupt like Ctrl-C, and reuses its process. No later task could
+import torch 2.15 after an interrupted import: it can be initialized only once (torch/__init__.py).
+Ray defers interrupts while it unpickles, but its DeferSigint stays active forever if code
+restores the handler that it found.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Made = TypeVar("Made")
 
 
 class DeferInterrupts:
-    """Holds interrupts back while something is done for the first time in this process.
+    """Defers interrupts while something is done for the first time in this process.
 
-    Where nobody has begun it does nothing: who presses Ctrl-C is to be heard at once.
+    Without `begin` it does nothing, so that Ctrl-C in a terminal works at once.
     """
 
     def __init__(self) -> None:
@@ -31,11 +31,11 @@ class DeferInterrupts:
         self._done: set[Hashable] = set()
 
     def begin(self) -> None:
-        """Be in a process that runs one task after the other."""
+        """Enable it, in a process that runs one task after the other."""
         self._has_begun = True
 
     def first(self, kind: Hashable, make: Callable[[], Made]) -> Made:
-        """Return what is made; of each kind the first is made before an interrupt is heard."""
+        """Return the result of a call; the first one of each kind is not interrupted."""
         if not self._has_begun or kind in self._done:
             return make()
         with _held_back():
@@ -49,7 +49,7 @@ UNBROKEN = DeferInterrupts()
 
 @contextlib.contextmanager
 def _held_back() -> Iterator[None]:
-    """Hear interrupts at the end of this; one that comes with an error goes with it."""
+    """Deliver interrupts at the end of this block; one that arrives with an error follows it."""
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield
@@ -63,7 +63,7 @@ def _held_back() -> Iterator[None]:
     try:
         yield
     finally:
-        if signal.getsignal(signal.SIGINT) is hold:  # else users' code has one of its own
+        if signal.getsignal(signal.SIGINT) is hold:  # else users' code has set another
             signal.signal(signal.SIGINT, before)
     if came:
         before(*came[0])

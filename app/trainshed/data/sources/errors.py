@@ -1,4 +1,4 @@
-"""What can be wrong with data once a run has begun; before that it is a SpecError."""
+"""Errors in data after a run has begun; before that they are SpecErrors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NoReturn
 from trainshed.failures import RULES, InfrastructureError, causes, classify
 from trainshed_api.names import APPLICATION
 
-# What Ray Data 2.60 adds to a message (_annotate_exception_with_retry_context).
+# Ray Data 2.60 adds this to messages (_annotate_exception_with_retry_context).
 _OF_RAY = re.compile(r"\n?Failed to [^\n]* after \d+/\d+ attempts \(total backoff.*", re.DOTALL)
 
 
@@ -17,20 +17,20 @@ class DataError(Exception):
 
 
 class UsersError(DataError):
-    """What code of the user's raised.
+    """An exception of the user's code.
 
     Args:
-        message: the field, the function and what it raised, on one line.
-        trace: the user's own traceback, as text: it comes from another process.
+        message: the field, the function and the exception, on one line.
+        trace: the user's part of the traceback, as text from another process.
     """
 
     def __init__(self, message: str, trace: str = "") -> None:
-        # Both are arguments of the exception, or the trace would be lost on the way to the worker.
+        # Both are arguments of the exception, or pickling would lose the trace.
         super().__init__(message, trace)
 
     @property
     def trace(self) -> str:
-        """Return the user's own traceback."""
+        """Return the user's part of the traceback."""
         return str(self.args[1])
 
     def __str__(self) -> str:
@@ -38,26 +38,26 @@ class UsersError(DataError):
 
 
 class FunctionError(UsersError):
-    """A transform or augmentation that raised on the rows that it was given."""
+    """A transform or augmentation that raised on its rows."""
 
 
 class LoadError(UsersError):
-    """A function that cannot be imported, or made where it is a class: no row is to blame."""
+    """A function that cannot be imported, or a class that cannot be constructed."""
 
 
 class RemoteTracebackError(Exception):
-    """Stands in a traceback for what was raised in another process, whose traceback it prints."""
+    """Represents an exception of another process in a traceback, by its printed traceback."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
 
 
 def as_fault(error: BaseException, field: str) -> DataError | InfrastructureError:
-    """Return what went wrong with a dataset, without the layers that Ray puts around it.
+    """Return the error of a dataset without the exceptions that Ray wraps around it.
 
     Args:
         error: as it was raised.
-        field: of the dataset, for errors that do not name anything of the user's.
+        field: of the dataset, for errors that name nothing of the user's.
     """
     for found in causes(error):
         if isinstance(found, (DataError, InfrastructureError)):
@@ -75,7 +75,7 @@ def as_fault(error: BaseException, field: str) -> DataError | InfrastructureErro
 
 
 def _take_off_what_ray_added(error: BaseException) -> None:
-    """Take off how often Ray would try again: a note, the end of a message, or an argument."""
+    """Remove Ray's retry count: a note, the end of a message, or an argument."""
     error.__dict__.pop("__notes__", None)
     kept = [_OF_RAY.sub("", each) if isinstance(each, str) else each for each in error.args]
     if kept and kept[-1] == "" != error.args[-1]:
@@ -84,11 +84,11 @@ def _take_off_what_ray_added(error: BaseException) -> None:
 
 
 def raise_again(error: DataError | InfrastructureError) -> NoReturn:
-    """Raise an error that came from another process, with the user's own traceback if it has one.
+    """Raise an error of another process, with the user's traceback if it has one.
 
     Raises:
-        DataError: that it is.
-        InfrastructureError: that it is.
+        DataError: if it is one.
+        InfrastructureError: if it is one.
     """
     if isinstance(error, UsersError) and error.trace:
         raise error from RemoteTracebackError(error.trace)

@@ -1,6 +1,6 @@
-"""Looks at what is fed before it is converted to the types that `feed.dtypes` asks for.
+"""Checks fed columns before they are converted to the types of `feed.dtypes`.
 
-This happens where batches are made, as augmentations may have changed values until then.
+This runs where batches are made, because augmentations may have changed values until then.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def row_place(plan: DatasetPlan, number: int) -> str:
-    """Return where a row is from, by its position in the dataset."""
+    """Return the location of a row, from its position in the dataset."""
     if plan.parts:
         return f"row {number} of the epoch"
     if plan.source is None or plan.is_made_whole:
@@ -36,15 +36,15 @@ def row_place(plan: DatasetPlan, number: int) -> str:
 
 
 def place_in(plan: DatasetPlan, source: Source, fragment: Fragment, row: int) -> str:
-    """Return where a row is from.
+    """Return the location of a row.
 
     Args:
         plan: of its dataset.
-        source: of that.
-        fragment: that holds the row.
-        row: counted from 0 among those that are fed of the fragment.
+        source: files of the dataset.
+        fragment: that has the row.
+        row: index among the fed rows of the fragment.
     """
-    # Transforms that kept the first rows may leave others out, which only counts of files rule out.
+    # Transforms that kept all sampled rows may remove others, unless counts exclude it.
     may_differ = plan.changes_rows or (plan.transforms and not plan.has_row_counts)
     if not (may_differ or source.scan.selection):
         path, place = place_of(source.scan, fragment, row)
@@ -62,14 +62,14 @@ def check_dtype(
     ids: Indices,
     place: Callable[[DatasetPlan, int], str] = row_place,
 ) -> None:
-    """Look whether the type that `feed.dtypes` asks for holds all values of a column of numbers.
+    """Check that the type of `feed.dtypes` holds all values of a numeric column.
 
     Args:
         plan: of the dataset that is fed.
         name: of the column.
         array: the column.
         ids: (rows,) positions in the dataset.
-        place: returns where the row of a position is from.
+        place: returns the location of the row at a position.
 
     Raises:
         DataError: naming the column, the row and the value.

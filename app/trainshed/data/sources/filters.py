@@ -1,4 +1,4 @@
-"""Leaves out rows of files: those that do not meet a condition, or are not of a part."""
+"""Filters rows of files by a condition, or by the side of a split."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.fragments import Fragment, Holdout, Scan
     from trainshed_api.where import Condition, Value
 
-# As a file's own row groups have it, a number has a type; what is compared with it need not.
+# Like row groups, numbers have types; the constants of a condition need not.
 _NUMBERS = (bool, int, float)
 _PLACE = "__place__"
-# Of a float in [0, 1), all that it has; what they leave of a number tells alike ones apart.
+# Bits of a float in [0, 1); the remaining bits of a number break ties.
 _DRAWN_BITS = 53
 _TIE_BITS = NUMBER_BITS - _DRAWN_BITS
 _UNKNOWN = pa.scalar(None, pa.bool_())
@@ -50,7 +50,7 @@ Numbered = tuple[Columns, Indices]
 
 
 def columns_to_read(scan: Scan, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns that are read to choose rows and give `columns` of them; empty for all."""
+    """Return the columns to read for the selection and for `columns`; empty for all."""
     columns = _wanted(scan, columns)
     if not columns:
         return columns
@@ -60,16 +60,16 @@ def columns_to_read(scan: Scan, columns: Sequence[str]) -> tuple[str, ...]:
 def selected(
     tables: Iterable[Columns], scan: Scan, fragment: Fragment, columns: Sequence[str]
 ) -> Iterator[Columns]:
-    """Yield what is left of the tables of a fragment, which begin at its first row.
+    """Yield the selected rows of the tables of a fragment, from its first row on.
 
     Args:
         tables: its rows.
         scan: with the selection.
-        fragment: that is read.
-        columns: that are wanted; empty for all.
+        fragment: being read.
+        columns: to return; empty for all.
 
     Raises:
-        DataError: when a condition cannot be asked of a column.
+        DataError: if a condition does not apply to a column.
     """
     for found in numbered(tables, scan, fragment, columns):
         assert not isinstance(found, BadRecord)
@@ -79,23 +79,23 @@ def selected(
 def numbered(
     found: Iterable[Columns | BadRecord], scan: Scan, fragment: Fragment, columns: Sequence[str]
 ) -> Iterator[Numbered | BadRecord]:
-    """Yield the same with the numbers of the rows, and bad records of the part between them.
+    """Yield the same with the numbers of the rows, and the side's bad records between them.
 
-    A fragment none of whose rows can meet the condition, by what all of them have, is not begun to
-    be read. It stays among the others: the order and the ids of rows hang on their number.
+    A fragment whose statistics exclude any matching row is not read. It stays in the list: the
+    order and the ids of rows depend on its number.
 
-    Rows are numbered as they lie in the files, bad ones too: whether one is held out must not hang
-    on what others there are. Where it hangs on a value a bad record has none, and comes with both
-    sides: else nobody would tell of it.
+    Rows are numbered by position in the files, bad ones included, so that a split does not depend
+    on other rows. A split by value cannot assign a bad record, so both sides get it: otherwise
+    nobody would report it.
 
     Args:
         found: its rows, and its bad records between them.
         scan: with the selection.
-        fragment: that is read.
-        columns: that are wanted; empty for all.
+        fragment: being read.
+        columns: to return; empty for all.
 
     Raises:
-        DataError: when a condition cannot be asked of a column.
+        DataError: if a condition does not apply to a column.
     """
     where, holdout = scan.selection.where, scan.selection.holdout
     columns, place = _wanted(scan, columns), 0
@@ -110,7 +110,7 @@ def numbered(
         elif holdout is not None and not isinstance(each, BadRecord):  # which has no value
             kept &= _of_stratum(holdout, each, scan, fragment, place)
         place += rows
-        if isinstance(each, BadRecord):  # whether it meets a condition nobody knows
+        if isinstance(each, BadRecord):  # whether it satisfies a condition is unknown
             if kept.any():
                 yield replace(each, rows=int(kept.sum()))
             continue
@@ -125,7 +125,7 @@ def numbered(
 
 
 def may_meet(condition: Condition, group: pq.RowGroupMetaData, names: Sequence[str]) -> bool:
-    """Say whether a row group may have a row that meets a condition, by the ends of its columns."""
+    """Return whether a row group may have a matching row, from its column statistics."""
     if isinstance(condition, Both):
         each = (may_meet(part, group, names) for part in condition.parts)
         return all(each) if condition.all else any(each)
@@ -149,11 +149,11 @@ def _may_meet_constants(where: Condition, scan: Scan, fragment: Fragment) -> boo
 
 
 def _may_meet_row(where: Condition, row: Columns, fragment: Fragment) -> bool:
-    """Say whether a row may meet a condition of which some columns are known, as it is asked."""
+    """Return whether a row may satisfy a condition of which some columns are known."""
     if row.keys() >= set(columns_of(where)):
         try:
             return bool(_meeting(row, where, fragment).all())
-        except DataError:  # which is for who reads the rows
+        except DataError:  # reported when the rows are read
             return True
     if isinstance(where, Both):
         each = (_may_meet_row(part, row, fragment) for part in where.parts)
@@ -162,7 +162,7 @@ def _may_meet_row(where: Condition, row: Columns, fragment: Fragment) -> bool:
 
 
 def _wanted(scan: Scan, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns that are wanted; none for all that are given without being asked for."""
+    """Return the wanted columns; by default all except those that must be requested."""
     if columns or not scan.schema or scan.unasked.isdisjoint(scan.selection.asked):
         return tuple(columns)
     return tuple(name for name in scan.schema.names if name not in scan.unasked)
@@ -171,9 +171,9 @@ def _wanted(scan: Scan, columns: Sequence[str]) -> tuple[str, ...]:
 def _numbers(
     scan: Scan, fragment: Fragment, place: int, rows: int
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return the numbers by which a part is drawn, of rows from a place of a fragment on.
+    """Return the random numbers that decide the side, for rows from a position on.
 
-    They hang on no other file: which files are read together does, where each of them is a row.
+    They depend on no other file: grouping of small files, each one row, does not matter.
     """
     keys = [zlib.crc32(name) << 31 for name in _names(scan, fragment, place, rows)]
     if fragment.is_a_row_a_file:
@@ -183,16 +183,16 @@ def _numbers(
 
 
 def row_numbers(scan: Scan, fragment: Fragment, place: int, rows: int, seed: int) -> Indices:
-    """Return numbers of 63 bits by which exactly so many rows are drawn, shape (rows,).
+    """Return 63-bit numbers that order rows for an exact split, shape (rows,).
 
-    They rise with those by which a part is drawn otherwise. CRC-32 of a hundred thousand files has
-    some alike: ten bits of another hash tell them apart.
+    They increase with the numbers of a random split. CRC-32 values of a hundred thousand files
+    collide: ten bits of another hash break ties.
 
     Args:
-        scan: how files are read.
+        scan: how to read files.
         fragment: that has the rows.
-        place: of the first of them, from the fragment's first row on, bad ones counted.
-        rows: how many.
+        place: of the first row, from the fragment's beginning, including bad ones.
+        rows: number of rows.
         seed: of the numbers.
     """
     drawn = RowRandom(seed, 0, _numbers(scan, fragment, place, rows)).random()
@@ -205,7 +205,7 @@ def row_numbers(scan: Scan, fragment: Fragment, place: int, rows: int, seed: int
 
 
 def _names(scan: Scan, fragment: Fragment, place: int, rows: int) -> list[bytes]:
-    """Return what tells files and parts of files apart: of the rows' files, or of them all one."""
+    """Return keys that identify files and fragments: for each row's file, or one for all."""
     begin = fragment.span[0] if fragment.span else (*fragment.row_groups, 0)[0]
     is_each = fragment.is_a_row_a_file
     paths = fragment.paths[place : place + rows] if is_each else (fragment.path,)
@@ -244,7 +244,7 @@ def _meeting(
     try:
         arrays = {name: pa.array(array, from_pandas=True) for name, array in asked.items()}
         for name in _with_long_integers(where):
-            if pa.types.is_floating(arrays[name].type):  # which no such integer is compared with
+            if pa.types.is_floating(arrays[name].type):  # never compared with such an integer
                 arrays[name] = arrays[name].cast(pa.int64())
         kinds = {name: array.type for name, array in arrays.items()}
         found = pa.table({**arrays, _PLACE: np.arange(rows)}).filter(_expression(where, kinds))
@@ -266,7 +266,7 @@ def _with_long_integers(condition: Condition) -> Iterator[str]:
 
 
 def _expression(condition: Condition, kinds: Mapping[str, pa.DataType]) -> ds.Expression:
-    """Return a condition as Arrow asks it; a column without any value has the type null."""
+    """Return a condition as an Arrow expression; a column without values has the type null."""
     if isinstance(condition, Both):
         join = operator.and_ if condition.all else operator.or_
         return functools.reduce(join, (_expression(part, kinds) for part in condition.parts))
@@ -282,11 +282,11 @@ def _expression(condition: Condition, kinds: Mapping[str, pa.DataType]) -> ds.Ex
         [value] = _values([condition.value], kinds[condition.column])
         return signs[condition.sign](pc.field(condition.column), value)
     if isinstance(condition, Among):
-        if pa.types.is_null(kinds[condition.column]):  # Arrow would hold it against the values'
+        if pa.types.is_null(kinds[condition.column]):  # Arrow would compare types
             return pc.scalar(_UNKNOWN)
         values = _values(condition.values, kinds[condition.column])
         found = pc.field(condition.column).isin(values)
-        # Arrow says False where there is no value, and `not` would make it True.
+        # Arrow returns False for missing values, and `not` would make it True.
         return pc.if_else(pc.field(condition.column).is_valid(), found, _UNKNOWN)
     if isinstance(condition, Missing):
         return pc.field(condition.column).is_null()
@@ -294,8 +294,8 @@ def _expression(condition: Condition, kinds: Mapping[str, pa.DataType]) -> ds.Ex
 
 
 def _values(values: Sequence[Value], kind: pa.DataType) -> pa.Array:
-    """Return what a column is compared with, as numbers that it may have."""
-    if pa.types.is_floating(kind):  # which booleans are where some are missing
+    """Return the constants of a comparison, as numbers that the column's type can have."""
+    if pa.types.is_floating(kind):  # includes nullable booleans
         values = [float(value) if isinstance(value, bool) else value for value in values]
     if pa.types.is_float32(kind):
         return pa.array([_as_float32(value) for value in values])
@@ -303,7 +303,7 @@ def _values(values: Sequence[Value], kind: pa.DataType) -> pa.Array:
 
 
 def _as_float32(value: Value) -> Value:
-    """Return the number that a column of such has for one that is written: 0.1 is none of them."""
+    """Return the nearest number of a column's type: float32 has no exact 0.1."""
     if isinstance(value, (str, bool)):
         return value
     with np.errstate(over="ignore"):
@@ -313,7 +313,7 @@ def _as_float32(value: Value) -> Value:
 def _ends(
     column: str, group: pq.RowGroupMetaData, names: Sequence[str]
 ) -> tuple[Value, Value] | None:
-    """Return the smallest and the largest value of a column; None where the file does not tell."""
+    """Return the smallest and the largest value of a column; None if the file has neither."""
     if column not in names:
         return None
     told = group.column(names.index(column)).statistics

@@ -1,7 +1,7 @@
-"""What lies below a dataset's folder on a disk: nothing that may have rows is passed over silently.
+"""Lists the files below a dataset's folder on a disk; nothing with rows is skipped silently.
 
-The `tree` of a run's folder is another matter: what is swept and copied lies in no linked folder,
-and nobody minds what is not this user's to read.
+This differs from the `tree` of a run's folder, which ignores linked folders and unreadable
+files.
 """
 
 from __future__ import annotations
@@ -16,55 +16,55 @@ from trainshed_api.errors import Problem, SpecError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    # A folder's device and its number there.
+    # Device and inode of a folder.
     Known = tuple[int, int]
 
-# Spark, Hive and Dask keep what is unfinished or not data under names that begin so.
+# Spark, Hive and Dask use these prefixes for unfinished files and metadata.
 HIDDEN = ("_", ".")
-# Root's own, at the top of a file system: what fsck finds is no data.
+# Root's folder at the top of a file system for fsck's finds; not data.
 _OF_FSCK = "lost+found"
 _LEADS_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 def names_below(folder: str, field: str) -> list[str]:
-    """Return the names of all files below a folder, at any depth, but for hidden ones.
+    """Return the names of all files below a folder, at any depth, without hidden ones.
 
     Args:
-        folder: its path; it need not be there.
+        folder: its path; it need not exist.
         field: the spec's field to name in errors.
 
     Raises:
-        SpecError: naming a folder that may not be listed.
-        OSError: when the disk does not give it.
+        SpecError: naming a folder without read permission.
+        OSError: if the disk does not return it.
     """
     return sorted(name for name, _ in _Walk(field).entries(folder))
 
 
 def files_below(folder: str, is_wanted: Callable[[str], bool], field: str) -> list[Stored]:
-    """Return the same as files, those with a name that is wanted: no other is looked at.
+    """Return the wanted files, without inspecting others.
 
     Args:
-        folder: its path; it need not be there.
-        is_wanted: says so of a name without the folders before it.
+        folder: its path; it need not exist.
+        is_wanted: predicate of a name without parent folders.
         field: the spec's field to name in errors.
 
     Raises:
-        SpecError: naming a folder that may not be listed, or a link that leads nowhere.
-        OSError: when the disk does not give it.
+        SpecError: naming a folder without read permission, or a broken link.
+        OSError: if the disk does not return it.
     """
     found: list[Stored] = []
     for name, entry in _Walk(field).entries(folder):
         if is_wanted(entry.name):
             found += _stored(name, entry, field)
         elif "." not in entry.name and entry.is_symlink():
-            _stored(name, entry, field)  # of a folder, maybe, on a disk that is not mounted
+            _stored(name, entry, field)  # perhaps a folder on a disk that is not mounted
     return sorted(found)
 
 
 class _Walk:
-    """Looks through each folder once, under its own name where it has one below the first one.
+    """Walks each folder once, under its real name if that is below the first folder.
 
-    Rows of a folder that links lead to, too, such as `latest`, would come twice.
+    Rows of a folder that links such as `latest` also lead to would otherwise repeat.
 
     Args:
         field: the spec's field to name in errors.
@@ -73,11 +73,11 @@ class _Walk:
     def __init__(self, field: str) -> None:
         self._field = field
         self._seen: set[Known] = set()
-        # Those that lead to folders: their paths, and their names with a slash behind.
+        # Links to folders: their paths, and their names with a trailing slash.
         self._links: list[tuple[str, str]] = []
 
     def entries(self, folder: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
-        """Yield the names of all that is no folder, by texts alone: there may be millions."""
+        """Yield the names of all files, as strings only: there may be millions."""
         yield from self._below(folder, "", is_linked=False)
         while self._links:
             links, self._links = sorted(self._links), []
@@ -105,7 +105,7 @@ class _Walk:
                 return []
             self._seen.add(known)
             return list(os.scandir(folder))
-        except (FileNotFoundError, NotADirectoryError):  # it went meanwhile
+        except (FileNotFoundError, NotADirectoryError):  # deleted in the meantime
             return []
         except PermissionError as error:
             if folder.endswith(f"/{_OF_FSCK}"):
@@ -125,7 +125,7 @@ def _is_folder(entry: os.DirEntry[str], field: str) -> bool:
 
 
 def _stored(name: str, entry: os.DirEntry[str], field: str) -> list[Stored]:
-    """Return a file; nothing where it went meanwhile."""
+    """Return a file; nothing if it was deleted."""
     try:
         found = entry.stat()
     except OSError as error:
@@ -142,5 +142,5 @@ def _refusal(path: str, want: str, error: OSError, field: str) -> SpecError:
 
 
 def legible(name: str) -> str:
-    """Return a name, or path, as it can be written down: of other bytes than UTF-8, their code."""
+    """Return a printable name or path: bytes that are not UTF-8 as escapes."""
     return name.encode(errors="surrogateescape").decode(errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""Reading parts of a dataset: the same function in a Ray Data task and for torch's DataLoader."""
+"""Reads parts of a dataset: the same function in a Ray Data task and in a worker."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reading:
-    """How rows are read: what each task is told, and small for that reason.
+    """How to read rows: sent to each task, and small for that reason.
 
     Args:
         field: the dataset's field, for errors.
         columns: to read; empty for all.
-        transforms: in their order.
-        augments: in their order.
-        chunk_rows: most rows that are decoded and transformed at once.
-        scan: how the files are read.
-        changes_rows: whether transforms may leave rows out, or make more of them.
+        transforms: in order.
+        augments: in order.
+        chunk_rows: maximum rows to decode and transform at once.
+        scan: how to read the files.
+        changes_rows: whether transforms may remove or add rows.
         seed: the run's seed.
         epoch: 0-based; None for rows without augmentation.
-        tell: called with what is bad, where that is left out.
-        checks_ends: whether more rows than were counted are looked for: an earlier attempt may have
-            counted with other transforms, or other values that choose rows. A fragment is read to
-            its end for that, in each epoch.
+        tell: called with bad records, if these are skipped.
+        checks_ends: whether to check for more rows than were counted: an earlier attempt may have
+            counted with other transforms, or other values in a condition. Each fragment is then
+            read to its end in each epoch.
     """
 
     field: str
@@ -68,8 +68,9 @@ class Reading:
 class Part:
     """Rows [start, stop) of a fragment, whose first row has the id `first`.
 
-    Its first row comes at `place` among all that are read; is_last: whether the fragment has no
-    row after it, by its count.
+    Its first row is at `place` among all rows to read; is_last: whether it ends the fragment, by
+    the
+    fragment's row count.
     """
 
     fragment: Fragment
@@ -81,7 +82,7 @@ class Part:
 
 
 Table = tuple[Columns, Indices]
-# Which of the rows [start, stop) of those that are read are wanted, counted from `start`.
+# Positions of the wanted rows among the rows [start, stop) to read, relative to `start`.
 Choice = Callable[[int, int], slice | Indices]
 
 
@@ -91,8 +92,8 @@ def everything(start: int, stop: int) -> slice:  # noqa: ARG001 - a Choice
 
 
 def reading(plan: DatasetPlan, seed: int = 0, epoch: int | None = None) -> Reading:
-    """Return how the rows of a dataset are read; augmented where an epoch is given."""
-    scan = plan.source.scan if plan.source else Scan()  # of a function's rows nobody asks it
+    """Return how to read the rows of a dataset; augmented if an epoch is given."""
+    scan = plan.source.scan if plan.source else Scan()  # unused for a function's rows
     return Reading(
         plan.field,
         plan.columns,
@@ -109,7 +110,7 @@ def reading(plan: DatasetPlan, seed: int = 0, epoch: int | None = None) -> Readi
 
 
 def parts(plan: DatasetPlan, pieces: Iterable[RowRange], place: int = 0) -> list[Part]:
-    """Return the pieces with all that is needed to read them, the first one's rows at a place."""
+    """Return the ranges with everything needed to read them, from the first one's position."""
     assert plan.source
     return parts_of(plan.source.fragments, plan.first_ids, pieces, place)
 
@@ -117,7 +118,7 @@ def parts(plan: DatasetPlan, pieces: Iterable[RowRange], place: int = 0) -> list
 def parts_of(
     fragments: Sequence[Fragment], first_ids: Indices, pieces: Iterable[RowRange], place: int = 0
 ) -> list[Part]:
-    """Return the same of any fragments, with the ids that their first rows have."""
+    """Return the same for any fragments, with the ids of their first rows."""
     found = []
     for piece in pieces:
         fragment, first = fragments[piece.fragment], int(first_ids[piece.fragment])
@@ -127,16 +128,16 @@ def parts_of(
 
 
 def as_kept(how: Reading) -> Reading:
-    """Return how rows are read again that were kept in parquet after the transforms."""
+    """Return how to read rows that were cached in parquet after the transforms."""
     kept = replace(how, columns=(), transforms=(), scan=Scan())
     return replace(kept, changes_rows=False, checks_ends=False)
 
 
 def read_whole(how: Reading, fragment: Fragment) -> Columns:
-    """Return a fragment's rows after the transforms; no column where none is left.
+    """Return a fragment's rows after the transforms; no column without rows.
 
     Raises:
-        DataError: when a transform returned other columns for some of them than for others.
+        DataError: if a transform returned different columns for some rows.
     """
     chunks = list(_chunks(how, fragment, how.chunk_rows, transformed=True))
     otherwise = f"{how.field}.transforms: rows of {fragment.path} do not fit together"
@@ -152,7 +153,7 @@ def read_rows(how: Reading, fragment: Fragment, first: int) -> Iterator[Table]:
 
 
 def first_rows(how: Reading, fragment: Fragment, rows: int) -> Columns:
-    """Return at least so many of a fragment's first rows after the transforms, if it has them."""
+    """Return at least this many of a fragment's first rows after the transforms, if possible."""
     held: list[Columns] = []
     for chunk in _chunks(how, fragment, min(rows, how.chunk_rows), transformed=True):
         held.append(chunk)
@@ -162,7 +163,7 @@ def first_rows(how: Reading, fragment: Fragment, rows: int) -> Columns:
 
 
 def count_rows(how: Reading, fragment: Fragment) -> int:
-    """Return how many rows a fragment has after the transforms; one chunk of them is held."""
+    """Return the number of rows of a fragment after the transforms; holds one chunk."""
     if not how.changes_rows:
         how = replace(how, columns=_any_column(how))
     chunks = _chunks(how, fragment, how.chunk_rows, transformed=how.changes_rows)
@@ -171,10 +172,10 @@ def count_rows(how: Reading, fragment: Fragment) -> int:
 
 
 def _any_column(how: Reading) -> tuple[str, ...]:
-    """Return one column of csv that is read, of integers if there is one; of other formats all.
+    """Return one column of csv to read, of integers if there is one; for other formats all.
 
-    Its lines are taken apart as ever; to convert the values takes most of the time, and what is
-    wrong there is told where they are read.
+    Converting values dominates the time of csv. Errors in the other columns are reported when they
+    are read.
     """
     schema = how.scan.schema
     if how.scan.format != "csv" or schema is None:
@@ -185,13 +186,13 @@ def _any_column(how: Reading) -> tuple[str, ...]:
 
 
 def cut_parts(wanted: Iterable[Part], rows: int, rest: int = 0) -> list[Part]:
-    """Return the same rows in parts of at most so many, cut at their multiples in a fragment.
+    """Return the same rows in parts of limited size, split at multiples of it in a fragment.
 
     Args:
         wanted: the parts.
-        rows: most of one.
-        rest: up to so many more stay with the last one: who reads them alone decodes, of most
-            formats, all of the fragment before them.
+        rows: maximum of a part.
+        rest: a remainder up to this size is joined to the last part: reading it separately would
+            decode, for most formats, everything before it.
     """
     return [
         replace(
@@ -214,14 +215,14 @@ def _cuts(part: Part, rows: int, rest: int) -> Iterator[int]:
 
 
 def stands_alone(how: Reading, part: Part) -> bool:
-    """Say whether rows of a fragment can be read as a fragment of their own: each is a file."""
+    """Return whether rows of a fragment can be a separate fragment: each is a file."""
     return part.fragment.is_a_row_a_file and not (how.changes_rows or how.scan.selection)
 
 
 def alone(how: Reading, part: Part) -> Part:
-    """Return a part that stands alone as one of a fragment that has no chunk before or after it.
+    """Return a part as a separate fragment without chunks before or after it.
 
-    Chunks stay as they are: what a function makes of one may hang on which rows are in it.
+    Chunk boundaries do not change: a function's result may depend on the rows of its chunk.
     """
     fragment, chunk = part.fragment, how.chunk_rows
     begin = part.start - part.start % chunk
@@ -247,7 +248,7 @@ def alone(how: Reading, part: Part) -> Part:
 
 
 class FragmentReader:
-    """Reads fragments in chunks; what follows in the same fragment is read on from there."""
+    """Reads fragments in chunks, and continues in the same fragment."""
 
     def __init__(self) -> None:
         self._open: tuple[object, ...] = ()
@@ -255,14 +256,14 @@ class FragmentReader:
         self._begin = 0
 
     def chunks(self, how: Reading, part: Part) -> Iterator[tuple[int, Columns]]:
-        """Yield the chunks that hold a part, each with its first row's place in the fragment.
+        """Yield the chunks with a part's rows, each with its first row's position in the fragment.
 
-        They are transformed where that changes the number of rows.
+        Chunks are transformed if that changes the number of rows.
 
         Raises:
-            DataError: when the fragment has fewer rows than it had, or more.
+            DataError: if the fragment has fewer or more rows than before.
         """
-        # Of a fragment's first few rows no whole chunk is decoded; which these are the file tells.
+        # A fragment's first few rows do not need a whole decoded chunk.
         told = not (how.changes_rows or how.scan.selection)
         rows = min(how.chunk_rows, part.stop) if told else how.chunk_rows
         wanted = (how.field, part.fragment, how.columns, rows)
@@ -282,11 +283,11 @@ class FragmentReader:
             self._open, rows = (), self._begin
             if rows < part.stop:
                 raise _other_rows(how, part, f"{rows} rows where it had more")
-        if self._begin == part.fragment.rows:  # or its file would stay open
+        if self._begin == part.fragment.rows:  # closes the file
             self._open, self._chunks = (), iter(())
 
     def _check_end(self, how: Reading, part: Part) -> None:
-        """Look whether a fragment has as many rows as were counted: no other part would show it."""
+        """Check that a fragment has as many rows as were counted; only its last part can tell."""
         if not (part.is_last and how.checks_ends):
             return
         if self._begin > part.stop or next(self._chunks, None) is not None:
@@ -315,7 +316,7 @@ def _chunks(
         chunks = selected(chunks, how.scan, fragment, how.columns)
     chunks = LEDGER.each(key_of(how.field, READ), chunks, num_rows)
     for chunk in chunks:
-        # A function need not know what to make of no rows, and what it makes has other types.
+        # A function need not handle empty input, and its result would have other types.
         if num_rows(chunk):
             given = transform(chunk, how.transforms) if transformed else chunk
             if num_rows(given):
@@ -348,13 +349,13 @@ def read_parts(
     """Yield (columns, positions in the dataset) of the parts' chosen rows after transforms.
 
     Args:
-        how: they are read.
+        how: reading options.
         wanted: the parts.
         choice: of their rows.
-        reader: one that may have read what comes before them.
+        reader: may already have read the rows before.
 
     Raises:
-        DataError: when a transform changes the number of rows.
+        DataError: if a transform changes the number of rows.
     """
     reader = reader or FragmentReader()
     for part in wanted:

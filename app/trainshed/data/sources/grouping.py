@@ -1,8 +1,8 @@
-"""Which rows are alike in some columns: the same groups in the same order, however rows are cut.
+"""Groups equal rows: the same groups in the same order, however rows are split.
 
-Groups come by a hash of their values, so that about as many lie in each part of its range, whatever
-the values are. Numbers are alike by value, whatever their type: where one file lacks some
-integers they are floats.
+Groups are ordered by a hash of their values, so that ranges of hashes have similar sizes for any
+values. Numbers are compared by value, whatever their type: nullable integers of one file are
+floats.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from trainshed.data.sources.column_arrays import Columns
 
 _HASH, _PLACE = "hash", "place"
-# Of a missing value: a block in which all are missing has no type.
+# Hash of a missing value: a block with only missing values has no type.
 _OF_NULL = np.uint64(0x9E3779B97F4A7C15)
 
 
 def hashes(columns: Columns, function: Function) -> NDArray[np.uint64]:
-    """Return a number for each row, shape (rows,): the same for all rows of a group.
+    """Return a number for each row, shape (rows,): equal for all rows of a group.
 
     Args:
         columns: the rows.
         function: of kind groups.
 
     Raises:
-        DataError: when a column is not there, or cannot be compared.
+        DataError: if a column does not exist, or cannot be compared.
     """
     field = function.beside("by")
     keys = _keys(columns, function.by, field)
@@ -51,16 +51,16 @@ def hashes(columns: Columns, function: Function) -> NDArray[np.uint64]:
 
 
 def groups(columns: Columns, function: Function) -> tuple[Indices, Indices]:
-    """Return the rows group by group, shape (rows,), and where groups end, shape (groups,).
+    """Return the order of rows by group, shape (rows,), and the ends of groups, shape (groups,).
 
-    Rows that are alike in `by` and `order_by` stay in their order.
+    Rows that are equal in `by` and `order_by` keep their order.
 
     Args:
         columns: the rows.
         function: of kind groups.
 
     Raises:
-        DataError: when a column is not there, or cannot be compared.
+        DataError: if a column does not exist, or cannot be compared.
     """
     rows = num_rows(columns)
     by = _keys(columns, function.by, function.beside("by"))
@@ -78,10 +78,10 @@ def groups(columns: Columns, function: Function) -> tuple[Indices, Indices]:
 
 
 def value_hashes(key: pa.Array) -> NDArray[np.uint64]:
-    """Return a number for each value, shape (rows,); what is missing has one whatever the type.
+    """Return a hash for each value, shape (rows,); missing values have one for any type.
 
     Raises:
-        DataError: saying so of times that Python's own do not reach.
+        DataError: for times outside of Python's range.
     """
     kind, is_null = key.type, key.is_null().to_numpy(zero_copy_only=False)
     if is_null.all():
@@ -96,7 +96,7 @@ def value_hashes(key: pa.Array) -> NDArray[np.uint64]:
     except (OverflowError, ValueError) as error:
         raise DataError(" ".join(str(error).split())) from error
     if pa.types.is_decimal(kind):
-        # Not by Arrow, which rounds another way at another scale; and no -0.0.
+        # Not with Arrow, whose rounding depends on the scale; and without -0.0.
         floats = np.asarray([float(value) for value in known]) + 0.0
         digests = mix(floats.view(np.uint64))
     else:
@@ -107,7 +107,7 @@ def value_hashes(key: pa.Array) -> NDArray[np.uint64]:
 
 
 def _keys(columns: Columns, names: tuple[str, ...], field: str) -> list[pa.Array]:
-    """Return columns that can be compared; numbers as float64 where they are none without."""
+    """Return columns that can be compared; numbers without missing values as float64."""
     found = []
     for name in names:
         if name not in columns:
@@ -121,7 +121,7 @@ def _keys(columns: Columns, names: tuple[str, ...], field: str) -> list[pa.Array
             pc.sort_indices(key[:1])
         except (pa.ArrowException, TypeError) as error:
             raise _not_compared(field, name, error) from error
-        # Else 0.0 and -0.0 would be two groups.
+        # Otherwise 0.0 and -0.0 would be two groups.
         found.append(pc.add(key, 0.0) if pa.types.is_floating(key.type) else key)
     return found
 

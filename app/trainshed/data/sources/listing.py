@@ -1,4 +1,4 @@
-"""Which files a dataset has: those of a format below a folder, in the order of their names."""
+"""Lists a dataset's files: those of a format below a folder, sorted by name."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
     from trainshed.storage.folder import Folder, Stored
 
-# Empty objects, of which a listing does not tell whether they are files.
+# Empty objects may be folder marks, which a listing does not tell.
 ASKED_AT_ONCE = 16
-# What TensorFlow's tools put behind the ending of one file of several.
+# TensorFlow's tools add this to the ending of sharded files.
 _OF_SEVERAL = re.compile(r"-\d+-of-\d+$")
 
 
 class Found(NamedTuple):
-    """A file: where it lies, its name below the dataset's folder, and its content.
+    """A file: its location, its name below the dataset's folder, and its content's identity.
 
     Args:
         where: a path or an address.
         name: below the dataset's folder.
         bytes: its size.
-        version: of its content, where that is known.
-        modified: seconds since 1970, of a store.
+        version: of its content, if known.
+        modified: seconds since 1970, in a store.
     """
 
     where: str
@@ -42,23 +42,23 @@ class Found(NamedTuple):
 
     @classmethod
     def of(cls, where: str, name: str, stored: Stored) -> Found:
-        """Return a file that a listing has; of a disk the date is its version."""
+        """Return a listed file; on a disk the date is its version."""
         modified = stored.modified if is_remote(where) else 0
         return cls(where, name, stored.bytes, stored.version, modified)
 
 
 def files_of(at: Folder, kind: str, suffixes: Sequence[str], field: str) -> list[Found]:
-    """Return a file, or the files of a folder at any depth that end as files of the format do.
+    """Return a file, or the files of a folder at any depth with the format's endings.
 
     Args:
         at: a file or a folder.
         kind: the format, for errors.
-        suffixes: how its files end, in small letters; none for any file.
+        suffixes: file endings in lower case; empty for any file.
         field: the spec's field to name in errors.
 
     Raises:
-        SpecError: when there is none, the folder is still being written, or some of it cannot be
-            looked through.
+        SpecError: if there is none, the folder is still being written, or a part of it is
+            unreadable.
     """
     if is_web(str(at)):
         return [_on_web(at, field)]
@@ -86,7 +86,7 @@ def files_of(at: Folder, kind: str, suffixes: Sequence[str], field: str) -> list
 
 
 def _whole_tree(at: Folder, is_wanted: Callable[[str], bool], field: str) -> list[Stored]:
-    """Return the files below a folder that may have rows and are wanted by their names."""
+    """Return the files below a folder that may have rows and have wanted names."""
     if at.path is not None:
         found = files_below(str(at), is_wanted, field)
         is_underway = at.stat(UNDERWAY) is not None
@@ -101,10 +101,10 @@ def _whole_tree(at: Folder, is_wanted: Callable[[str], bool], field: str) -> lis
 
 
 def _without_folders(found: Sequence[Found], at: Folder) -> list[Found]:
-    """Leave out the empty objects by which consoles of buckets mark folders.
+    """Remove the empty objects with which consoles of buckets mark folders.
 
-    Their names end with a slash, which listings do not tell: others lie below them, or nothing is
-    there under the name without it.
+    Their names end with a slash, which listings drop: other objects are below them, or nothing
+    exists under the name without it.
     """
     if all(each.bytes for each in found):
         return list(found)
@@ -121,7 +121,7 @@ def _without_folders(found: Sequence[Found], at: Folder) -> list[Found]:
 
 
 def _named(found: list[Found], field: str) -> list[Found]:
-    """Refuse names that cannot be written down: rows, orders and checkpoints have them."""
+    """Refuse names that are not UTF-8: rows, orders and checkpoints contain them."""
     for each in found:
         if not each.name.isascii():
             name = legible(each.name)
@@ -132,14 +132,14 @@ def _named(found: list[Found], field: str) -> list[Found]:
 
 
 def ending_of(name: str) -> str:
-    """Return a name in small letters up to the end that tells its format."""
+    """Return a name in lower case up to the ending of its format."""
     return _OF_SEVERAL.sub("", name.lower())
 
 
 def _on_web(at: Folder, field: str) -> Found:
     from trainshed.storage.bucket import Bucket
     from trainshed.storage.ranged_reads import (
-        stored_on_web,  # not before: who has a disk needs no client
+        stored_on_web,  # imported late: disks need no client
     )
 
     assert isinstance(at, Bucket)
@@ -151,14 +151,14 @@ def _on_web(at: Folder, field: str) -> Found:
 
 
 def names_of(at: Folder, field: str) -> list[str]:
-    """Return the names of the files of a folder that may have rows, whatever their format.
+    """Return the names of the files of a folder that may have rows, in any format.
 
     Args:
         at: the folder.
         field: the spec's field to name in errors.
 
     Raises:
-        SpecError: naming a folder that may not be listed.
+        SpecError: naming a folder without read permission.
     """
     if at.path is not None:
         return names_below(str(at), field)
@@ -166,5 +166,5 @@ def names_of(at: Folder, field: str) -> list[str]:
 
 
 def is_data(name: str) -> bool:
-    """Say whether a file below a dataset's folder may have rows, by its name."""
+    """Return whether a file below a dataset's folder may have rows, by its name."""
     return not (name.startswith(HIDDEN) or any(f"/{begin}" in name for begin in HIDDEN))

@@ -1,7 +1,7 @@
-"""Files of addresses that a node keeps on its disk, for all processes that read there.
+"""Caches files of addresses on the node's disk, for all processes that read there.
 
-A file is written aside and gets its name when it is whole. Who writes it holds it by a lock, which
-a kill lets go of; others that want the same file wait for it.
+A file is written under a temporary name and renamed when it is complete. The writer holds a lock,
+which a kill releases; other processes that want the file wait for it.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _ASIDE, _COUNT = ".aside", "bytes"
-# At least this part is freed at once: to find what was used last is to look at all files.
+# Share to free at once: finding the least recently used files means listing all.
 _FREED = 0.1
-# A disk that was full is tried again after so long; what was fetched for it was fetched in vain.
+# Seconds until a full disk is tried again; each try costs a useless download.
 _REST_SECONDS = 60.0
 
 
 class ChangedError(Exception):
-    """What was fetched is not what was asked for: somebody has written it anew."""
+    """The content is not the expected one: it was overwritten."""
 
 
 class _NotFetchedError(Exception):
-    """Carries what storage or network did not give past what the disk refuses."""
+    """Wraps errors of storage or network, to separate them from errors of the disk."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(error)
@@ -46,21 +46,21 @@ class _NotFetchedError(Exception):
 
 @functools.cache
 def kept_here(most_bytes: int) -> LocalFileCache:
-    """Return the files of this node."""
+    """Return the cache of this node."""
     return LocalFileCache(folder_here(), most_bytes)
 
 
 def folder_here() -> Path:
-    """Return where this node keeps files: in its temporary folder."""
+    """Return the folder of the cache: in the node's temporary folder."""
     return Path(tempfile.gettempdir()) / f"trainshed-files-{os.getuid()}"
 
 
 class LocalFileCache:
-    """The files of one folder; of what is beyond a size, those go that were not used for longest.
+    """The files of one folder, with least-recently-used eviction.
 
     Args:
-        folder: it is made where it is not there.
-        most_bytes: of all files together, those that are under way included.
+        folder: created if it does not exist.
+        most_bytes: of all files together, including files in progress.
         clock: in seconds.
     """
 
@@ -75,15 +75,15 @@ class LocalFileCache:
     def open(
         self, key: str, size: int, pieces: Callable[[], Iterator[bytes]]
     ) -> pa.NativeFile | None:
-        """Return a file that is kept, fetched before where it is not; None where it cannot be kept.
+        """Return a cached file, downloading it if necessary; None if it cannot be cached.
 
         Args:
-            key: of its content, a name that a disk takes.
+            key: identifies the content; a valid file name.
             size: of it.
-            pieces: fetches it; raises ChangedError where it is another than that of the key.
+            pieces: downloads it; raises ChangedError if the content is not that of the key.
 
         Raises:
-            OSError: when it cannot be fetched.
+            OSError: if the download fails.
         """
         name = f"{key}-{size}"
         try:
@@ -109,13 +109,13 @@ class LocalFileCache:
     def _found(self, name: str, size: int) -> pa.NativeFile | None:
         path = self._folder / name
         try:
-            os.utime(path)  # when it was used last
+            os.utime(path)  # the time of last use
             file = pa.OSFile(str(path))
         except FileNotFoundError:
             return None
         if file.size() == size:
             return file
-        # Its name came to the disk and its end did not, before the machine lost its power.
+        # After a power loss the name may exist without all of the content.
         file.close()
         path.unlink(missing_ok=True)
         return None
@@ -126,14 +126,14 @@ class LocalFileCache:
         aside = self._folder / f"{name}{_ASIDE}"
         with _held(aside) as file, contextlib.ExitStack() as undo:
             undo.callback(aside.unlink)
-            if found := self._found(name, size):  # somebody was faster
+            if found := self._found(name, size):  # another process was faster
                 return found
             if not self._take_room(size, aside.name):
                 return None
             undo.callback(self._take_room, -size, aside.name)
             _write(file, size, pieces)
             aside.rename(self._folder / name)
-            undo.pop_all()  # the name is anybody's now
+            undo.pop_all()  # the name may belong to another file now
         return self._found(name, size)
 
     def _check_folder(self) -> None:
@@ -143,11 +143,11 @@ class LocalFileCache:
             raise PermissionError(errno.EPERM, "it is somebody else's", str(self._folder))
 
     def _take_room(self, size: int, aside: str) -> bool:
-        """Count bytes as taken, once there is room for them; say no where there is none.
+        """Reserve bytes, evicting files if necessary; return False if there is no space.
 
         Args:
-            size: how many; less than none gives them back.
-            aside: the file that they are for, which is not counted by what it has.
+            size: number of bytes; negative to release them.
+            aside: the file in progress, whose size is not counted again.
         """
         with _held(self._folder / _COUNT) as file:
             text = file.read()
@@ -163,7 +163,7 @@ class LocalFileCache:
             return fits
 
     def _used_after(self, most_bytes: int, aside: str) -> int:
-        """Delete files until the rest has at most so many bytes; return how many it has."""
+        """Delete files until the rest has at most this many bytes; return the size of the rest."""
         used, found = 0, []
         for entry in os.scandir(self._folder):
             is_aside = entry.name.endswith(_ASIDE)
@@ -200,16 +200,16 @@ def _fetched(pieces: Callable[[], Iterator[bytes]]) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def _held(path: Path) -> Iterator[IO[bytes]]:
-    """Give a file that nobody else holds; it is made where it is not there."""
+    """Lock and yield a file, creating it if necessary."""
     while True:
         with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             try:
-                if _is_at(file, path):  # else who held it has renamed or deleted it
+                if _is_at(file, path):  # else the previous holder has renamed or deleted it
                     yield file
                     return
             finally:
-                fcntl.flock(file, fcntl.LOCK_UN)  # a process forked meanwhile has the file, too
+                fcntl.flock(file, fcntl.LOCK_UN)  # a forked process may have the file open, too
 
 
 def _is_at(file: IO[bytes], path: Path) -> bool:
@@ -220,7 +220,7 @@ def _is_at(file: IO[bytes], path: Path) -> bool:
 
 
 def _is_left(path: str) -> bool:
-    """Delete what somebody wrote who was killed, and say so; what is being written stays."""
+    """Delete unfinished files of killed processes, with a log line; not those in progress."""
     with contextlib.suppress(FileNotFoundError), Path(path).open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

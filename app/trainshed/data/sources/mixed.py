@@ -1,4 +1,4 @@
-"""What a worker that reads by itself reads of datasets that are mixed, some steps at a time."""
+"""Reads mixed datasets in a worker without Ray, a few steps at a time."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.epoch_pass import EpochPass
     from trainshed.data.sampler.permutation import Indices
 
-# Read at once, and held: of each dataset as much as its share.
+# Bytes to read at once and hold, divided among the datasets by share.
 HELD_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)
 class StepRange:
-    """Some steps of a rank.
+    """A few steps of a rank.
 
     Args:
-        reads: how to read what of which dataset, one after the other.
-        choice: which of the rows that they hold are this rank's.
-        order: (rows,) which of those comes when.
+        reads: how to read the ranges of each dataset, in sequence.
+        choice: this rank's rows among them.
+        order: (rows,) the order of these rows.
     """
 
     reads: list[tuple[Reading, list[Part]]]
@@ -42,13 +42,13 @@ class StepRange:
 def stretches(
     plan: DatasetPlan, at: EpochPass, counts: Sequence[Indices], choice: Choice
 ) -> Iterator[StepRange]:
-    """Yield what a rank reads in a pass.
+    """Yield the reads of a rank in a pass.
 
     Args:
         plan: of the dataset.
         at: the pass.
-        counts: (fragments,) rows of each fragment of each dataset that is mixed.
-        choice: which of the rows of the epoch's order are the rank's.
+        counts: (fragments,) rows of each fragment of each mixed dataset.
+        choice: the rank's rows of the epoch's order.
     """
     base = order_of(plan, at, *counts)
     assert isinstance(base, MixedOrder)
@@ -71,6 +71,6 @@ def stretches(
 
 
 def _among(wanted: Indices, start: int, stop: int) -> Indices:
-    """Return which of the rows [start, stop) are wanted, counted from `start`."""
+    """Return which of the rows [start, stop) are wanted, relative to `start`."""
     low, high = np.searchsorted(wanted, [start, stop])
     return wanted[low:high] - start

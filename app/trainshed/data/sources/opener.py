@@ -1,4 +1,4 @@
-"""Opens a file of a dataset: on a disk, in a bucket or on the web, kept on this node or not."""
+"""Opens files of a dataset on a disk, in a bucket or on the web, cached on this node or not."""
 
 from __future__ import annotations
 
@@ -37,31 +37,31 @@ if TYPE_CHECKING:
     from trainshed.storage.byte_ranges import Span
     from trainshed_api.rows import ReadSpec
 
-# Of files whose server gives no ranges: each is fetched whole, whatever is read of it.
+# Maximum bytes of files whose server supports no ranges: each is fetched whole.
 WEB_BYTES = 10 * 2**30
-# Of those, what is held in memory where a node's disk does not keep it.
+# Maximum bytes of such a file in memory, if the node does not cache it.
 HELD_BYTES = 64 * 2**20
 _S3 = "s3://"
-# By which the environment says where S3 is.
+# Environment variables of the S3 endpoint.
 _ENDPOINTS = frozenset({"AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"})
 _REGIONS = frozenset({"AWS_REGION", "AWS_DEFAULT_REGION"})
-# How Ray writes that a bucket is read without credentials.
+# Ray's notation of anonymous access to a bucket.
 ANONYMOUS = "anonymous@"
 
 
 class Opener(Protocol):
     """Opens a file.
 
-    `ahead` says which bytes of it will be read, where it is known: from an address they are fetched
-    while others are still looked at.
+    `ahead` has the ranges that will be read, if known: from an address they are
+    prefetched.
     """
 
     def __call__(self, where: str, ahead: Sequence[Span] = (), /) -> NativeFile:
-        """Return a file that can be read at any place."""
+        """Return a file with random access."""
         ...
 
     def __hash__(self) -> int:
-        """Let what was read of files be kept by who opens them."""
+        """Allow caching of file metadata by the caller."""
         ...
 
 
@@ -70,11 +70,11 @@ class FileOpener:
     """Opens the files of a dataset.
 
     Args:
-        reach: of their store.
-        cache_bytes: of files that this node keeps; 0 for none.
-        stamps: of what is wanted of each, by paths or addresses; where one is missing, any content.
-        nonce: of a plan: what it keeps of files that tell no version is of no other plan.
-        is_brief: whether only a few first rows are read: nothing is fetched ahead or kept for them.
+        reach: connection options of their store.
+        cache_bytes: of the node's cache; 0 for none.
+        stamps: expected content by path or address; any content for missing entries.
+        nonce: of a plan: cached files without a version belong to one plan only.
+        is_brief: whether only a few first rows are read: without prefetching or caching.
     """
 
     reach: StoreOptions = AS_USUAL
@@ -84,19 +84,19 @@ class FileOpener:
     is_brief: bool = False
 
     def __call__(self, where: str, ahead: Sequence[Span] = (), /) -> NativeFile:
-        """Return a file that can be read at any place.
+        """Return a file with random access.
 
         Args:
-            where: a path, or an address, of which only the ranges that are asked for are fetched.
-            ahead: what will be read of it.
+            where: a path, or an address, whose ranges are fetched on demand.
+            ahead: ranges that will be read.
 
         Raises:
-            DataError: when it was written anew since it was listed, now or where it is read.
+            DataError: if it was overwritten since it was listed, now or during a read.
         """
         if not is_remote(where):
             local = pa.OSFile(where)
             try:
-                self.check_again([where])  # once it is open: what is looked at is what is read
+                self.check_again([where])  # after opening, so that the check covers what is read
             except BaseException:
                 local.close()
                 raise
@@ -114,23 +114,24 @@ class FileOpener:
             ):
                 return found
         coming = () if self.is_brief else ahead
-        # What one answer has: a file of Python's, whose ranges are asked for as they are read,
-        # cost a picture a third more of a core than its answer does.
+        # Content of one response: a Python file object, whose ranges are requested as they are
+        # read,
+        # costs a third more CPU per picture than the response.
         if stamp and coming == WHOLE and stamp.bytes <= PART_BYTES:
             return pa.BufferReader(Ranges(file, stamp.bytes, check=check).fetch(0, stamp.bytes))
         return pa.PythonFile(Ranges(file, stamp and stamp.bytes, coming, check), mode="r")
 
     def check_again(self, paths: Sequence[str]) -> None:
-        """Refuse files of a disk that are not as they were listed.
+        """Refuse files of a disk that differ from the listing.
 
-        All answers for a file of an address are of one content; a disk gives what it has by then.
+        All responses for an address have the same content; a disk returns its current one.
 
         Raises:
             DataError: naming the first one.
         """
         for path in paths:
             if not is_remote(path) and (stamp := self.stamps.get(path)):
-                with suppress(OSError):  # as who reads it finds
+                with suppress(OSError):  # reported by the reader
                     found = Path(path).stat()
                     check_same(path, stamp, Stored(path, found.st_size, found.st_mtime))
 
@@ -168,10 +169,10 @@ class FileOpener:
 
 @dataclass(frozen=True)
 class FileAccess:
-    """How files are got at.
+    """Access to files.
 
     Args:
-        patience: with the storage.
+        patience: retries of the storage.
         opened: opens a file.
     """
 
@@ -179,7 +180,7 @@ class FileAccess:
     opened: Opener = field(default_factory=FileOpener)
 
     def of(self, scan: Scan, fragment: Fragment | None = None) -> FileAccess:
-        """Return how the files of a dataset are got at; those of a fragment may be kept."""
+        """Return the access to the files of a dataset, optionally caching those of a fragment."""
         if not isinstance(self.opened, FileOpener):
             return self
         stamps = dict(zip(fragment.paths, fragment.stamps, strict=False)) if fragment else {}
@@ -193,7 +194,7 @@ class FileAccess:
         return replace(self, opened=files)
 
     def check_again(self, fragment: Fragment) -> None:
-        """Refuse a file of a disk that changed while it was read; many small ones are read at once.
+        """Refuse a file of a disk that changed during the read; many small ones are read at once.
 
         Raises:
             DataError: naming it.
@@ -202,7 +203,7 @@ class FileAccess:
             self.opened.check_again(fragment.paths)
 
     def briefly(self) -> FileAccess:
-        """Return how files are got at of which a few first rows are read."""
+        """Return the access for reading a few first rows."""
         if not isinstance(self.opened, FileOpener):
             return self
         return replace(self, opened=replace(self.opened, is_brief=True))
@@ -213,7 +214,7 @@ open_file: Opener = FileOpener()
 
 
 def reach_of(read: ReadSpec) -> StoreOptions:
-    """Return how the store of a dataset is reached; Amazon's may be asked where it is."""
+    """Return the connection options of a dataset's store; may ask Amazon for the region."""
     path = read.path or ""
     is_anonymous = read.anonymous or is_rays_anonymous(path)
     query = path.partition("#")[0].partition("?")[2] if is_web(path) else ""
@@ -225,49 +226,49 @@ def reach_of(read: ReadSpec) -> StoreOptions:
 
 
 def _asks_region(is_anonymous: bool) -> bool:
-    """Say whether the environment tells no region, or hardly that of a bucket.
+    """Return whether the environment has no region, or one that is not the bucket's.
 
-    One that is read without credentials is not the storage's, whose region it has.
+    An anonymous bucket is rarely in the region of the storage.
     """
     named = os.environ.keys()
     return named.isdisjoint(_ENDPOINTS) and (is_anonymous or named.isdisjoint(_REGIONS))
 
 
 def is_rays_anonymous(path: str) -> bool:
-    """Say whether a path is written as Ray does where there are no credentials."""
+    """Return whether a path has Ray's notation of anonymous access."""
     return path.startswith((f"s3://{ANONYMOUS}", f"gs://{ANONYMOUS}"))
 
 
 def without_anonymous(path: str) -> str:
-    """Return the address that a path has without Ray's word for no credentials."""
+    """Return a path's address without Ray's notation of anonymous access."""
     return path.replace(ANONYMOUS, "", 1) if is_rays_anonymous(path) else path
 
 
 def cache_bytes_of(read: ReadSpec) -> int:
-    """Return how much of a dataset a node keeps."""
+    """Return the size of a node's cache for a dataset."""
     return parse_bytes(read.local_cache) if read.local_cache else 0
 
 
 def stamp_of(num_bytes: int, version: str, modified: float = 0) -> FileVersion:
-    """Return what tells a content of a file from one that is written there later.
+    """Return the identity of a file's content.
 
     Args:
         num_bytes: its size.
-        version: of it; empty where its store tells none; the sizes alone count then.
-        modified: seconds since 1970, of a store, where several tags may be one content's.
+        version: of it; empty if its store has none; then only the size counts.
+        modified: seconds since 1970, in a store, where contents may share a tag.
     """
     digest = hashlib.blake2b(version.encode(), digest_size=7).digest() if version else b""
     return FileVersion(num_bytes, int.from_bytes(digest), int(modified))
 
 
 def check_same(where: str, stamp: FileVersion, found: Stored) -> None:
-    """Refuse a content that is not the one that was listed.
+    """Refuse a content that differs from the listed one.
 
     Raises:
         DataError: naming the file.
     """
     versions = {stamp.version, stamp_of(found.bytes, found.version).version} - {0}
-    # A store may write tags otherwise in its lists than in its other answers.
+    # A store may format tags differently in listings and other responses.
     is_of_one_date = stamp.modified and stamp.modified == int(found.modified)
     if found.bytes != stamp.bytes or (len(versions) > 1 and not is_of_one_date):
         raise DataError(
@@ -296,7 +297,7 @@ def _streamed(file: Bucket, wanted: Stored) -> Iterator[bytes]:
     with told(file.root, str(file)):
         found = obstore.get(client_of(file.root, reach=file.reach), file.key)
         stored = stored_of(file, found.meta)
-        versions = {stored.version, wanted.version} - {""}  # answers to HEAD may tell none
+        versions = {stored.version, wanted.version} - {""}  # responses to HEAD may have none
         if stored.bytes != wanted.bytes or len(versions) > 1:
             raise OSError(errno.ESTALE, "it was overwritten while it was read", str(file))
         for piece in found.stream():
@@ -304,14 +305,14 @@ def _streamed(file: Bucket, wanted: Stored) -> Iterator[bytes]:
 
 
 def _most_whole_bytes() -> int:
-    """Return how much a node keeps of files that come whole: beside them Ray spills."""
+    """Return the cache size for files that are fetched whole: Ray spills to the same disk."""
     limit = os.environ.get(ENV_SCRATCH)
     return min(WEB_BYTES, parse_bytes(limit) // 2) if limit else WEB_BYTES
 
 
 @functools.lru_cache(maxsize=64)
 def _gives_ranges(where: str, reach: StoreOptions) -> bool:
-    """Ask a server whether it gives a part of a file."""
+    """Return whether a server supports ranges for a file."""
     from trainshed.storage.ranged_reads import Ranges
 
     try:

@@ -1,4 +1,4 @@
-"""Parquet files as fragments: what is read on its own, with its rows counted before reading."""
+"""Splits parquet files into fragments with row counts, and reads them."""
 
 from __future__ import annotations
 
@@ -35,12 +35,13 @@ if TYPE_CHECKING:
     from trainshed.storage.folder import Folder
     from trainshed_api.where import Condition
 
-# Neighbouring row groups of a file are one fragment up to this size: what the shuffle of blocks
-# moves, and large enough that reading it takes longer than finding it.
+# Neighbouring row groups of a file form a fragment up to this size: the unit of the shuffle of
+# blocks, and large enough that reading it takes longer than opening it.
 FRAGMENT_BYTES = 16 * 2**20
 FOOTERS_AT_ONCE = 16
-# How Spark and Impala wrote times for long. Arrow makes nanoseconds of them, which reach from 1677
-# to 2262: by itself it silently makes times in there of all others.
+# Spark and Impala wrote times in this type for long. Arrow converts them to nanoseconds, which
+# reach
+# from 1677 to 2262, and silently wraps all other times.
 _INT96, _INT96_UNIT = "INT96", "us"
 SUFFIX = ".parquet"
 
@@ -58,16 +59,17 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
 
     Args:
         at: a file or a folder.
-        columns: the columns that must be there; empty for all.
+        columns: that must exist; empty for all.
         field: the spec's field to name in errors, e.g. `spec.data.datasets.train.read`.
-        patience: with the storage.
+        patience: retries of the storage.
         opened: opens a file.
-        where: fragments without a row that meets it are left out.
+        where: fragments without a matching row are left out.
 
     Raises:
-        InfrastructureError: when the storage does not give a footer.
-        SpecError: when the path, a file or a column is missing, a file is no parquet, or the files
-            do not fit together.
+        InfrastructureError: if the storage does not return a footer.
+        SpecError: if the path, a file or a column is missing, a file is not parquet, or the files
+            do
+            not match.
     """
     files = patience.read(lambda: files_of(at, "parquet", [SUFFIX], field))
     footers = list(zip(files, read_footers(files, field, patience, opened), strict=True))
@@ -111,19 +113,19 @@ def with_missing(
     patience: RetryPolicy = READS,
     opened: Opener = open_file,
 ) -> frozenset[str]:
-    """Return columns of integers and booleans of which some are missing.
+    """Return nullable columns of integers and booleans that lack values.
 
-    Footers mostly tell; else a column is looked through up to the first.
+    Footers mostly tell; otherwise a column is searched up to the first missing value.
 
     Args:
         files: with their footers.
         schema: of all of them; a file of a table may lack columns, which have no values there.
-        columns: to look at, of those in the schema; empty for all.
-        patience: with the storage.
+        columns: to check, among those in the schema; empty for all.
+        patience: retries of the storage.
         opened: opens a file.
 
     Raises:
-        OSError: when the storage does not give what has to be looked through.
+        OSError: if the storage does not return what is searched.
     """
     asked = frozenset(
         each.name
@@ -144,12 +146,12 @@ def with_missing(
 def beyond_floats(
     files: Sequence[tuple[Found, pq.FileMetaData]], schema: pa.Schema, names: Iterable[str]
 ) -> frozenset[str]:
-    """Return the columns of int64 that have values beyond 2**53, by the footers that tell.
+    """Return the int64 columns with values beyond 2**53, from the footers.
 
     Args:
         files: with their footers.
         schema: of all of them.
-        names: of the columns that are meant.
+        names: of the columns to check.
     """
     asked = [name for name in names if pa.types.is_int64(schema.field(name).type)]
     found: set[str] = set()
@@ -165,7 +167,7 @@ def beyond_floats(
 
 
 class _Place(NamedTuple):
-    """A column of a row group, of which the footer does not say how many values are missing."""
+    """A column chunk whose footer does not count missing values."""
 
     path: str
     column: str
@@ -175,7 +177,7 @@ class _Place(NamedTuple):
 def _told(
     files: Sequence[tuple[Found, pq.FileMetaData]], asked: frozenset[str]
 ) -> tuple[set[str], list[_Place]]:
-    """Return columns that lack values, and where no footer tells."""
+    """Return columns that lack values, and column chunks whose footer does not tell."""
     found: set[str] = set()
     untold: list[_Place] = []
     for file, footer in files:
@@ -199,7 +201,7 @@ def _told(
 
 
 def _lacks(place: _Place, opened: Opener) -> bool:
-    """Say whether a value is missing at a place; that it is damaged is said by who reads it."""
+    """Return whether a column chunk lacks a value; damage is reported by the reader."""
     with opened(place.path) as raw, pq.ParquetFile(raw) as file:
         try:
             table = file.read_row_group(place.group, columns=[place.column], use_threads=False)
@@ -220,13 +222,13 @@ def read_fragment(
     Args:
         fragment: to read.
         columns: to read; empty for all.
-        chunk_rows: most rows of a table.
-        patience: with the storage.
+        chunk_rows: maximum rows of a table.
+        patience: retries of the storage.
         opened: opens a file.
 
     Raises:
-        DataError: naming the file and row groups when they cannot be decoded.
-        InfrastructureError: naming them when the storage does not give them.
+        DataError: with file and row groups, if they cannot be decoded.
+        InfrastructureError: with the same, if the storage does not return them.
     """
     trouble, done = ReadRetrier(fragment, patience, opened), 0
     while True:
@@ -247,11 +249,11 @@ def read_sample(
     patience: RetryPolicy = READS,
     opened: Opener = open_file,
 ) -> Columns:
-    """Return the first rows of a fragment without reading a whole row group where it is large.
+    """Return the first rows of a fragment, without reading a large row group whole.
 
     Raises:
-        DataError: naming the file and row groups when they cannot be decoded.
-        InfrastructureError: naming them when the storage does not give them.
+        DataError: with file and row groups, if they cannot be decoded.
+        InfrastructureError: with the same, if the storage does not return them.
     """
     groups, wanted = list(fragment.row_groups), list(columns) or None
     trouble = ReadRetrier(fragment, patience, opened)
@@ -276,7 +278,7 @@ def _chunks(
 
 
 def _int96(footer: pq.FileMetaData) -> list[pa.Field]:
-    """Return the columns that hold times stored as INT96, as the file's schema shows them."""
+    """Return the columns of INT96 times, with the types of the file's schema."""
     columns = (footer.schema.column(number) for number in range(footer.num_columns))
     paths = [column.path for column in columns if column.physical_type == _INT96]
     return [
@@ -287,15 +289,15 @@ def _int96(footer: pq.FileMetaData) -> list[pa.Field]:
 
 
 def _as_shown(table: pa.Table, fields: Sequence[pa.Field], path: str) -> pa.Table:
-    """Return a table whose columns have the types that the file's schema shows.
+    """Return a table with the types of the file's schema.
 
     Args:
         table: rows of the file.
-        fields: that are of other types in it.
+        fields: with other types in the table.
         path: of the file.
 
     Raises:
-        DataError: naming a column with times that its type does not reach.
+        DataError: naming a column with times outside of its type's range.
     """
     for field in fields:
         if (place := table.schema.get_field_index(field.name)) < 0:
@@ -321,7 +323,7 @@ def arrow_tables(
     Args:
         fragment: with row groups.
         columns: to read, of those that the file has; None for all.
-        chunk_rows: most rows of a table.
+        chunk_rows: maximum rows of a table.
         opened: opens a file.
     """
     with _opened(fragment, columns, opened) as file:
@@ -344,13 +346,13 @@ def _tables(
 def read_footers(
     files: Sequence[Found], field: str, patience: RetryPolicy, opened: Opener
 ) -> list[pq.FileMetaData]:
-    """Return the footers of files, in their order.
+    """Return the footers of files, in order.
 
     Raises:
-        InfrastructureError: when the storage does not give one.
-        SpecError: naming a file that is no parquet.
+        InfrastructureError: if the storage does not return one.
+        SpecError: naming a file that is not parquet.
     """
-    # In a bucket each is two answers to wait for, and nothing to do meanwhile.
+    # In a bucket each needs two requests, without work in between.
     with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
         return list(pool.map(lambda file: _footer(file.where, field, patience, opened), files))
 
@@ -366,7 +368,7 @@ def _opened(
     with opened(fragment.path) as raw:
         footer = pq.read_metadata(raw)
     ahead = list(spans_of(footer, fragment.row_groups, columns or ()))
-    # What is asked for ahead is joined and held already.
+    # Prefetched ranges are already joined and buffered.
     with (
         opened(fragment.path, ahead) as raw,
         _parquet(raw, footer, pre_buffer=False) as file,
@@ -396,7 +398,7 @@ def _footer(file: str, field: str, patience: RetryPolicy, opened: Opener) -> pq.
 
 
 def describe(file: Found, footer: pq.FileMetaData) -> File:
-    """Return what tells a file from another one, by its footer."""
+    """Return the identity of a file, from its footer."""
     groups = 0
     for number in range(footer.num_row_groups):
         info = footer.row_group(number)
@@ -423,14 +425,14 @@ def _check_alike(  # noqa: PLR0913, PLR0917 - two files and what to say of them
 
 
 def _may_meet(where: Condition, fragment: Fragment, footer: pq.FileMetaData) -> bool:
-    # Whole fragments alone: rows are held out by their place in one, whatever the condition is.
+    # Whole fragments only: the split depends on positions in them, whatever the condition is.
     names = [footer.schema.column(number).path for number in range(footer.num_columns)]
     groups = (footer.row_group(number) for number in fragment.row_groups)
     return any(may_meet(where, group, names) for group in groups)
 
 
 def cut(path: str, number: int, footer: pq.FileMetaData) -> list[Fragment]:
-    """Return what is read of a file on its own; number: of the file among all."""
+    """Return a fragment; number: of the file among all."""
     fragments: list[Fragment] = []
     for group in range(footer.num_row_groups):
         info = footer.row_group(group)

@@ -1,4 +1,4 @@
-"""What becomes of a fragment that could not be read: another try, or whose fault it is."""
+"""Handles a failed read of a fragment: retries, or classifies the error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ReadRetrier:
 
     Args:
         fragment: that is read.
-        patience: tries that are left.
+        patience: remaining retries.
         opened: opens its file.
     """
 
@@ -36,16 +36,18 @@ class ReadRetrier:
         self._seen: set[bytes] = set()
 
     def take(self, error: OSError | pa.ArrowException) -> None:
-        """Take in a failure, and wait until it is worth another try.
+        """Handle a failure, and wait before the next try.
 
         Raises:
-            DataError: naming file and row groups whose bytes cannot be decoded, and are the same
-                when they are read again.
-            InfrastructureError: when the storage does not give them.
-            OSError: that is neither, as it came.
+            DataError: with file and row groups, if the bytes cannot be decoded and are the same
+                when
+                read again.
+            InfrastructureError: if the storage does not return them.
+            OSError: for anything else, unchanged.
         """
-        # The file was there when the run was planned: without it now, storage or its mount is at
-        # fault, or somebody who takes files away while a run reads them.
+        # The file existed when the run was planned: if it is missing, the storage or its mount
+        # failed,
+        # or another process deletes files during the run.
         if is_passing(error) or isinstance(error, (FileNotFoundError, PermissionError)):
             self._wait(error)
         elif isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
@@ -62,7 +64,7 @@ class ReadRetrier:
         self._rest(pause)
 
     def _judge(self, error: Exception) -> None:
-        """Look at the bytes: the same ones twice are what was written, others are a bad read."""
+        """Compare the bytes of two reads: equal bytes are the file's, others a bad read."""
         try:
             seen = self._digest()
             if seen in self._seen:
@@ -76,7 +78,7 @@ class ReadRetrier:
         self._seen.add(seen)
 
     def _digest(self) -> bytes:
-        """Return a hash of all that reading the fragment takes from the file."""
+        """Return a hash of all bytes that the fragment reads from the file."""
         with self._opened(self._fragment.path) as raw:
             digest = hashlib.sha256()
             for start, size in _spans(raw, self._fragment):
@@ -98,7 +100,7 @@ class ReadRetrier:
 
 
 def _spans(raw: pa.NativeFile, fragment: Fragment) -> Iterator[tuple[int, int]]:
-    """Yield (start, bytes) of the fragment's columns; of the whole file where its footer is bad."""
+    """Yield (start, bytes) of the fragment's columns; of the whole file if its footer is bad."""
     try:
         footer = pq.read_metadata(raw)
         found = list(spans_of(footer, fragment.row_groups))
@@ -112,7 +114,7 @@ def _spans(raw: pa.NativeFile, fragment: Fragment) -> Iterator[tuple[int, int]]:
 def spans_of(
     footer: pq.FileMetaData, row_groups: Sequence[int], columns: Sequence[str] = ()
 ) -> Iterator[tuple[int, int]]:
-    """Yield the bytes [start, stop) that columns of row groups have in a file.
+    """Yield the byte ranges [start, stop) of columns of row groups in a file.
 
     Args:
         footer: of the file.
@@ -121,7 +123,7 @@ def spans_of(
     """
     for group in (footer.row_group(number) for number in row_groups):
         for column in (group.column(number) for number in range(group.num_columns)):
-            path = column.path_in_schema  # of a column of lists or structs all is below it
+            path = column.path_in_schema  # nested columns have longer paths
             if columns and not any(path == name or path.startswith(f"{name}.") for name in columns):
                 continue
             start = column.data_page_offset

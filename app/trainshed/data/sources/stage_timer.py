@@ -1,6 +1,6 @@
-"""What this process spends on rows, by dataset and stage: in each thread at most one stage runs.
+"""Time of this process by dataset and stage of its rows; a thread is in at most one stage.
 
-One ledger a process: what is metered lies deep inside of functions that know of no run.
+One timer per process, because deep functions that measure do not know the run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Item = TypeVar("Item")
 
 
 class StageTimer:
-    """Adds up seconds and rows; a stage inside another one is not the other's time.
+    """Adds up seconds and rows; time of a nested stage does not count for the outer one.
 
     Args:
         clock: in seconds.
@@ -31,13 +31,13 @@ class StageTimer:
         self._clock = clock
         self._lock = threading.Lock()
         self._spent: dict[StageKey, tuple[float, int]] = {}
-        # What each thread is in, and since when.
+        # The current stage of each thread, and since when.
         self._running: dict[int, tuple[StageKey, float]] = {}
         self._whole: set[int] = set()
 
     @contextlib.contextmanager
     def inside(self, key: StageKey, rows: int = 0) -> Iterator[None]:
-        """Count this thread's time inside the block, and so many rows, to a stage."""
+        """Count this thread's time inside the block, and this many rows, to a stage."""
         before = self._switch(key)
         try:
             yield
@@ -46,7 +46,7 @@ class StageTimer:
 
     @contextlib.contextmanager
     def whole(self, key: StageKey) -> Iterator[None]:
-        """Count this thread's time inside the block to a stage, whatever is metered there."""
+        """Count this thread's time inside the block to a stage, including nested stages."""
         thread = threading.get_ident()
         with self.inside(key):
             self._whole.add(thread)
@@ -57,7 +57,7 @@ class StageTimer:
 
     @contextlib.contextmanager
     def starving(self) -> Iterator[None]:
-        """Count this thread's time inside the block as waiting, where it is in a stage."""
+        """Count this thread's time inside the block as waiting, if it is in a stage."""
         if (key := self.stage()) is None:
             yield
             return
@@ -67,9 +67,9 @@ class StageTimer:
     def each(
         self, key: StageKey, items: Iterable[Item], rows: Callable[[Item], int] = lambda _: 0
     ) -> Iterator[Item]:
-        """Yield the items; what each takes to come counts to a stage.
+        """Yield the items; the time to make each counts to a stage.
 
-        rows: of an item.
+        rows: returns the rows of an item.
         """
         coming = iter(items)
         while True:
@@ -82,21 +82,21 @@ class StageTimer:
             finally:
                 self._switch(before, count)
             yield item
-            del item  # or it would live on here while the next one is made
+            del item  # frees it while the next one is made
 
     def add(self, spending: Spending) -> None:
-        """Take in what was spent elsewhere, or measured otherwise."""
+        """Add time that was measured elsewhere."""
         with self._lock:
             for key, spent in spending.items():
                 self._add(key, *spent)
 
     def stage(self) -> StageKey | None:
-        """Return what this thread is in."""
+        """Return the stage of this thread."""
         running = self._running.get(threading.get_ident())
         return running[0] if running else None
 
     def take(self) -> dict[StageKey, Spent]:
-        """Return what was spent since the last call, also in stages that go on."""
+        """Return the time since the last call, including stages in progress."""
         with self._lock:
             now = self._clock()
             for thread, (key, since) in self._running.items():
@@ -106,7 +106,7 @@ class StageTimer:
         return {key: Spent(*spent) for key, spent in taken.items()}
 
     def _switch(self, key: StageKey | None, rows: int = 0) -> StageKey | None:
-        """Have this thread be in another stage; return the one before, whose rows are counted."""
+        """Set the stage of this thread; return the previous one and count its rows."""
         thread = threading.get_ident()
         if thread in self._whole:
             return None

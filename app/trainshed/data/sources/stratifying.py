@@ -1,4 +1,4 @@
-"""Looks at the column whose values have each the same share held out, before a run is planned."""
+"""Reads the column of a stratified split, before a run is planned."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.strata import Kinds, Strata
     from trainshed.data.sources.column_arrays import Array, Columns
 
-    # Yields what is read of a fragment: rows of the column, and bad records between them.
+    # Yields the column's rows and bad records of a fragment.
     Read = Callable[[Fragment], Iterator[Columns | BadRecord]]
-    # Returns the numbers of so many rows from a place of a fragment on.
+    # Returns the numbers of this many rows from a position of a fragment on.
     Number = Callable[[Fragment, int, int], Indices]
 
 logger = logging.getLogger(__name__)
 
-# Each is 16 bytes of what every task is told: 160 kB of the object store a task.
+# Each takes 16 bytes in every task's arguments: 160 kB of the object store per task.
 MOST_VALUES = 10_000
-# Of a store whose answers are waited for, and of a disk: Arrow reads without Python's lock.
+# Threads for a store with slow responses, and for a disk: Arrow releases Python's lock.
 FRAGMENTS_AT_ONCE = 4
 WANT = "a column of whole numbers below 2 ** 53, texts, bytes, booleans or times, one value a row"
 
 
 class KnownStrata:
-    """What columns were found to hold: two datasets that share files look at them once."""
+    """Results by column: two datasets that share files read it once."""
 
     def __init__(self) -> None:
         self._found: list[tuple[object, object, Strata]] = []
 
     def get(self, shared: object, way: object, make: Callable[[], Strata]) -> Strata:
-        """Return what is known of a column of files, read in the same way; else make it.
+        """Return the result for a column of files with equal options; compute it if unknown.
 
         Args:
-            shared: the files, column, share and seed.
-            way: how they are read.
-            make: finds it.
+            shared: files, column, share and seed.
+            way: how to read them.
+            make: computes it.
         """
         for what, how, strata in self._found:
             if (what, how) == (shared, way):
@@ -65,16 +65,16 @@ class KnownStrata:
         return self._found[-1][2]
 
     def agrees(self, shared: object) -> bool:
-        """Say whether what is shared was found the same in all ways."""
+        """Return whether all ways of reading gave the same result."""
         found = [strata for what, _, strata in self._found if what == shared]
         return all(each == found[0] for each in found)
 
 
 def kinds_of(array: Array) -> Kinds:
-    """Return a number for each row's value, shape (rows,): alike for what is missing.
+    """Return a hash for each row's value, shape (rows,): equal for missing values.
 
     Raises:
-        DataError: saying what about the column tells no values apart.
+        DataError: if the column cannot be stratified.
     """
     if array.ndim > 1:
         raise DataError(f"rows of the shape {list(array.shape[1:])}")
@@ -85,7 +85,7 @@ def kinds_of(array: Array) -> Kinds:
     if pa.types.is_nested(key.type):
         raise DataError("lists or structs")
     if pa.types.is_floating(key.type):
-        key = pc.add(key.cast(pa.float64()), 0.0)  # else 0.0 and -0.0 would be two
+        key = pc.add(key.cast(pa.float64()), 0.0)  # joins 0.0 and -0.0
     if pa.types.is_float64(key.type) or pa.types.is_integer(key.type):
         _check_whole(key, key.drop_null().to_numpy())
     elif pa.types.is_decimal(key.type):
@@ -94,9 +94,9 @@ def kinds_of(array: Array) -> Kinds:
 
 
 def _check_whole(key: pa.Array, values: NDArray[np.float64] | NDArray[np.integer]) -> None:
-    """Refuse numbers of which hardly two are the same: no share of one row is a whole row."""
+    """Refuse numbers that hardly repeat: a share of one row is not a whole row."""
     whole = np.isfinite(values) & (np.trunc(values) == values)
-    # Where a value beside them is missing they are floats.
+    # Nullable integers are floats.
     whole &= (values < MOST_EXACT) & (values > -MOST_EXACT)
     if not whole.all():
         raise DataError(str(key.drop_null()[int(np.argmin(whole))].as_py()))
@@ -104,13 +104,13 @@ def _check_whole(key: pa.Array, values: NDArray[np.float64] | NDArray[np.integer
 
 @dataclass(frozen=True)
 class StrataColumn:
-    """The column that is looked at.
+    """The column of a stratified split.
 
     Args:
         name: of it.
-        field: the spec's field that names it, for errors.
-        read: reads it, in one fragment.
-        number: of rows.
+        field: the spec's field, for errors.
+        read: reads it in one fragment.
+        number: returns the numbers of rows.
     """
 
     name: str
@@ -119,14 +119,14 @@ class StrataColumn:
     number: Number
 
     def rows(self, fragment: Fragment) -> Iterator[tuple[Kinds, Indices]]:
-        """Yield kinds and numbers of a fragment's rows, both of shape (rows,).
+        """Yield hashes and numbers of a fragment's rows, both of shape (rows,).
 
-        What is bad has a place, but no value: it is on no side.
+        A bad record has a position but no value: it is on no side.
 
         Raises:
-            SpecError: where the column is not there, or does not do.
-            DataError: when it cannot be read.
-            InfrastructureError: when the storage does not give it.
+            SpecError: if the column does not exist, or cannot be stratified.
+            DataError: if it cannot be read.
+            InfrastructureError: if the storage does not return it.
         """
         place = 0
         for found in self.read(fragment):
@@ -147,13 +147,13 @@ class StrataColumn:
             raise self.refusal(f"{WANT}: {fragment.path} has {error}") from error
 
     def check_few(self, kinds: Kinds) -> None:
-        """Refuse a column of more values than tasks can be told."""
+        """Refuse a column with more values than tasks can receive."""
         if len(kinds) > MOST_VALUES:
             want = f"a column of at most {MOST_VALUES} values, such as labels: it has more"
             raise self.refusal(want)
 
     def refusal(self, want: str) -> SpecError:
-        """Return what is wrong with naming this column."""
+        """Return the error for this column."""
         return SpecError([Problem(self.field, self.name, want)])
 
 
@@ -161,14 +161,14 @@ def strata_of(column: StrataColumn, fragments: Sequence[Fragment], share: float)
     """Return up to which number the rows of each value of a column are held out.
 
     Args:
-        column: that is looked at.
+        column: to read.
         fragments: of the dataset, all of them.
         share: of the rows of each value.
 
     Raises:
-        SpecError: for a column that is not there, does not tell values apart, or has too many.
-        DataError: when it cannot be read.
-        InfrastructureError: when the storage does not give it.
+        SpecError: for a column that does not exist, cannot be stratified, or has too many values.
+        DataError: if it cannot be read.
+        InfrastructureError: if the storage does not return it.
     """
     started = time.perf_counter()
     found = _look(column, fragments, Stratifying(share)) or _look(
@@ -182,7 +182,7 @@ def strata_of(column: StrataColumn, fragments: Sequence[Fragment], share: float)
 
 
 def _look(column: StrataColumn, fragments: Sequence[Fragment], into: Stratifying) -> Strata | None:
-    """Read a column once; None where that was not enough."""
+    """Read a column once; None if the result is not exact."""
     lock = threading.Lock()
 
     def take(fragment: Fragment) -> None:

@@ -1,4 +1,4 @@
-"""Calling a user's function on rows, in the format it wants, and what it may give back."""
+"""Calls a user's function on rows, in its format, and checks its result."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.function import Function
 
 
-# Of a traceback they have the first frames.
+# The first frames of a traceback are ours.
 _OURS = (__file__, defer_interrupts.__file__)
 
 
@@ -45,7 +45,7 @@ class _Loaded:
 @functools.cache
 def _load(use: str, field: str, init: str) -> _Loaded:
     found = find(use, field)
-    # A class is made once a process: what is expensive to build is built in its constructor.
+    # A class is constructed once per process, so its constructor may be expensive.
     made = found(**json.loads(init)) if inspect.isclass(found) else found
     assert callable(made)
     return _Loaded(made, "rng" in inspect.signature(made).parameters)
@@ -54,32 +54,32 @@ def _load(use: str, field: str, init: str) -> _Loaded:
 def random_for(
     function: Function, seed: int, epoch: int, rows: NDArray[np.int64], position: int
 ) -> dict[str, RowRandom]:
-    """Return the argument with random numbers for rows, where a function takes one.
+    """Return the keyword argument `rng`, if a function takes it.
 
     Args:
-        function: which may take `rng`.
+        function: may take `rng`.
         seed: the run's seed.
         epoch: 0-based.
-        rows: (rows,) positions in the dataset, which is what randomness hangs on.
+        rows: (rows,) positions in the dataset, which determine random numbers.
         position: of the function among those that draw for these rows.
 
     Raises:
-        LoadError: when it cannot be imported, or is a class that cannot be made.
-        InfrastructureError: when that is not its fault.
+        LoadError: if it cannot be imported, or is a class that cannot be constructed.
+        InfrastructureError: if that is not its fault.
     """
     wants = _loaded(function).takes_rng
     return {"rng": RowRandom(seed, epoch, rows, position)} if wants else {}
 
 
 def call(function: Function, given: object, **extra: object) -> object:
-    """Return what a function returns.
+    """Return the result of a function.
 
     Raises:
-        FunctionError: when it raises.
+        FunctionError: if it raises.
         LoadError: as in `random_for`.
-        InfrastructureError: when that is not its fault.
+        InfrastructureError: if that is not its fault.
     """
-    loaded = _loaded(function)  # whatever is wrong with that is wrong with no row
+    loaded = _loaded(function)  # errors here are not a row's fault
     options = {**dict(function.options), **extra}
     try:
         return UNBROKEN.first(function.use, lambda: loaded.call(given, **options))
@@ -89,10 +89,10 @@ def call(function: Function, given: object, **extra: object) -> object:
 
 
 def call_with_columns(function: Function, columns: Columns, **extra: object) -> object:
-    """Return what a function makes of some rows, which it gets in the format that it wants.
+    """Return a function's result for some rows, passed in its format.
 
     Raises:
-        DataError: when they cannot be put into that format, or as in `call`.
+        DataError: if they cannot be converted to that format, or as in `call`.
         InfrastructureError: as in `call`.
     """
     try:
@@ -107,7 +107,7 @@ def _loaded(function: Function) -> _Loaded:
     load = functools.partial(_load, function.use, function.field, init)
     try:
         return UNBROKEN.first((function.use, init), load)
-    except SpecError as error:  # it is not there
+    except SpecError as error:  # it does not exist
         raise _fault(str(error), error, LoadError) from error
     except Exception as error:
         said = f"{function.field}: the constructor of {function.use} raised {_say(error)}"
@@ -139,7 +139,7 @@ def as_table(result: object, function: Function) -> Columns:
     """Return the columns that a function returned.
 
     Raises:
-        DataError: when it returned something that is no table.
+        DataError: if it is not a table.
     """
     try:
         columns = from_format(result)
@@ -160,10 +160,10 @@ def as_table(result: object, function: Function) -> Columns:
 
 
 def joined(tables: Sequence[Columns], function: Function) -> Columns:
-    """Return what a function returned in several calls, in one table.
+    """Return the results of several calls in one table.
 
     Raises:
-        DataError: when it does not fit together.
+        DataError: if they do not match.
     """
     filled = [table for table in tables if num_rows(table)] or list(tables[:1])
     first = filled[0]
@@ -176,16 +176,16 @@ def joined(tables: Sequence[Columns], function: Function) -> Columns:
 
 
 def _differ(one: Array, other: Array) -> bool:
-    """Say whether rows have other shapes; those that are objects may have any."""
+    """Return whether rows have different shapes; objects may have any."""
     objects = any(each.dtype == object and each.ndim == 1 for each in (one, other))
     return one.shape[1:] != other.shape[1:] and not objects
 
 
 def as_mask(result: object, rows: int, function: Function) -> Array:
-    """Return which rows stay, shape (rows,).
+    """Return the mask of rows to keep, shape (rows,).
 
     Raises:
-        DataError: when a filter returned anything but True or False for each of them.
+        DataError: if a filter returned anything but True or False for each of them.
     """
     if function.batch_format == "pandas":
         result = _in_order(result, rows, function)
@@ -200,8 +200,8 @@ def as_mask(result: object, rows: int, function: Function) -> Array:
 
 
 def _in_order(result: object, rows: int, function: Function) -> object:
-    """Return a Series with its values in the order of the rows: its index says whose each is."""
-    # Who has made a Series has imported pandas.
+    """Return a Series' values in the order of the rows, by its index."""
+    # A Series exists only if pandas is imported.
     pandas = sys.modules.get("pandas")
     if pandas is None or not isinstance(result, pandas.Series) or len(result) != rows:
         return result

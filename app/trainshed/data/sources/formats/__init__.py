@@ -1,5 +1,5 @@
-"""The formats of files that are streamed: how each is cut into tasks, and read.
+"""The streaming formats of files: how each is split into tasks, and read.
 
-What a task reads is decided by names and sizes alone, so that it is the same in every epoch and on
-any cluster. Libraries that only one format needs are imported where it is read.
+File names and sizes alone decide what a task reads, so it is the same in every epoch and on any
+cluster. Libraries of a single format are imported when it is read.
 """

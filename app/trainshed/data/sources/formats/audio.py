@@ -1,4 +1,4 @@
-"""Recordings, a file each, as libsndfile decodes them."""
+"""Recordings, one per file, decoded by libsndfile."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ if TYPE_CHECKING:
     from trainshed.data.sources.listing import Found
     from trainshed.data.sources.opener import Opener
 
-# Of files that are read by one task: decoded they are some ten times as large.
+# Bytes of files per task: decoded they are some ten times as large.
 TASK_BYTES = 2 * 2**20
-# That a byte may stand for: FLAC says 65,535 equal ones in 14 bytes.
+# Maximum frames per byte: FLAC stores 65,535 equal ones in 14 bytes.
 MOST_SAMPLES = 8192
-# That are decoded of a file, 4 GiB: of such FLAC one MB holds four times as many.
+# Maximum decoded samples of a file, 4 GiB: one MB of such FLAC has four times as many.
 MOST_DECODED = 2**30
 
 
 class _Recording(NamedTuple):
-    """What is decoded of a file: samples (frames,) or (frames, channels), frames a second."""
+    """Decoded audio: samples (frames,) or (frames, channels), and frames per second."""
 
     samples: NDArray[np.float32]
     rate: int
 
 
 class Audio(Format):
-    """Recordings, in the columns `audio`, `rate`, `label` and, if asked for, `path`."""
+    """Recordings, in the columns `audio`, `rate`, `label` and, on request, `path`."""
 
     suffixes = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".aif", ".aiff")
 
@@ -116,14 +116,14 @@ def _options(scan: Scan) -> AudioOptions:
 
 
 def _frames(scan: Scan) -> int | None:
-    """Return how many frames a row has; None for as many as its recording."""
+    """Return the frames per row; None for the length of each recording."""
     assert scan.schema
     kind = scan.schema.field("audio").type
     return int(kind.shape[0]) if isinstance(kind, pa.FixedShapeTensorType) else None
 
 
 def _first(files: Sequence[Found], scan: Scan, field: str, opened: Opener) -> _Recording:
-    """Return how the first file begins; of some files the first good one, where bad ones may be."""
+    """Return the start of the first file, or of the first good one if bad ones are allowed."""
     looked_at = some_files(files) if scan.skips_bad else files[:1]
     said = ""
     for file in looked_at:
@@ -137,14 +137,14 @@ def _first(files: Sequence[Found], scan: Scan, field: str, opened: Opener) -> _R
 
 
 def _decode(content: bytes, most: int | None) -> _Recording:
-    """Return the first frames of a file, which alone are decoded.
+    """Return the first frames of a file, decoding no more.
 
     Args:
         content: of the file.
-        most: how many; None for all.
+        most: maximum; None for all.
 
     Raises:
-        ValueError: when it is no recording, or one that memory may have no room for.
+        ValueError: if it is not a recording, or too large for memory.
     """
     import soundfile
 
@@ -180,7 +180,7 @@ def _columns(good: Sequence[tuple[str, _Recording]], names: Sequence[str], scan:
 
 
 def _samples(paths: Sequence[str], recordings: Sequence[_Recording], scan: Scan) -> Array:
-    """Return recordings of one length as one array, else each as its own."""
+    """Return recordings of one length as one array, otherwise as separate arrays."""
     assert scan.schema
     kind, rate = scan.schema.field("audio").type, _options(scan).rate
     if not isinstance(kind, pa.FixedShapeTensorType):

@@ -46,21 +46,21 @@ if TYPE_CHECKING:
     from trainshed.data.sources.opener import Opener
 
 
-# Of a file, in which its header ends.
+# Bytes of a file that must include the header.
 HEADER_BYTES = 2**16
 LINE_ENDS = b"\r\n"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# More than that is no record: a quote was not closed.
+# Maximum size of a record: a longer one has an unclosed quote.
 MOST_RECORD_BYTES = 16 * 2**20
 _QUOTE, _LINE_FEED, _CARRIAGE_RETURN = b'"\n\r'
-# Why a record is bad, and what reads it.
+# Reasons of bad records, and the option that reads them.
 _MULTILINE = "options.multiline: true reads values with line ends"
 _SPREAD = f"a value in quotes has line ends; {_MULTILINE}"
 _OPEN = "a quote is not closed"
 
 
 class Csv(Format):
-    """Lines of values, whose types all files share."""
+    """Lines of values, with types shared by all files."""
 
     suffixes = with_packed(".csv", ".tsv")
     unmoving = ("names", "types")
@@ -114,9 +114,9 @@ def _parsing(options: CsvOptions) -> pacsv.ParseOptions:
 
 
 def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
-    """Return the columns of a file's first rows; bad ones are passed over where they may be.
+    """Return the columns of a file's first rows, skipping bad ones if allowed.
 
-    None where no line has anything on it.
+    None if all lines are empty.
     """
     options, head = _options(scan), head_of(path, opened).lines.lstrip(LINE_ENDS)
     if not head:
@@ -135,7 +135,7 @@ def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
     if scan.skips_bad:
         parsing.invalid_row_handler = _pass_over
     schema = told_types(pacsv.read_csv(pa.BufferReader(head), reading, parsing))
-    # What is no UTF-8 is bad, and does not make bytes of all texts.
+    # Invalid UTF-8 is an error, and does not turn texts into bytes.
     return pa.schema(
         [each.with_type(pa.string()) if pa.types.is_binary(each.type) else each for each in schema]
     )
@@ -156,7 +156,7 @@ def _parsed(
         blocks = _record_blocks(fragment.path, blocks, options.delimiter)
 
     def cut(text: bytes) -> list[bytes]:
-        # A value in quotes may go on in the next block, whose first lines are no rows then.
+        # A quoted value may continue in the next block, whose first lines are then not rows.
         while len(_quotes(text, options.delimiter)) % 2 and len(text) <= MOST_RECORD_BYTES:
             if (following := next(blocks, None)) is None:
                 break
@@ -174,7 +174,7 @@ def _parsed(
                 yield found
                 continue
             if found.reason == _OPEN and (next(blocks, None) or not ends_file(fragment, opened)):
-                # Whoever reads the next part of the file takes lines of the value for rows.
+                # The reader of the file's next part would take lines of the value for rows.
                 raise DataError(
                     f"{found.say()}, and which of the lines after it are rows is not known. Close "
                     f"the quote; {_MULTILINE}"
@@ -186,7 +186,7 @@ def _told(bad: BadRecord, scan: Scan) -> BadRecord:
     """Return a bad record with what to do about it.
 
     Raises:
-        DataError: for a value with line ends, unless bad records are skipped: it is to be read.
+        DataError: for a value with line ends, unless bad records are skipped.
     """
     options = _options(scan)
     if bad.reason == _SPREAD and not scan.skips_bad:
@@ -202,10 +202,10 @@ def _told(bad: BadRecord, scan: Scan) -> BadRecord:
 
 
 def _as_in_file(path: str, scan: Scan, opened: Opener) -> Scan:
-    """Return a scan with the columns in the order of a file's own header.
+    """Return a scan with the columns in the order of a file's header.
 
     Raises:
-        DataError: when that has other columns.
+        DataError: if the header has other columns.
     """
     options, schema = _options(scan), scan.schema
     assert schema
@@ -223,7 +223,7 @@ def _as_in_file(path: str, scan: Scan, opened: Opener) -> Scan:
 
 
 def _header_end(block: bytes, options: CsvOptions) -> int:
-    """Return where the header ends, before which there may be lines with nothing on them."""
+    """Return the end of the header, which empty lines may precede."""
     begin = len(block) - len(block.lstrip(LINE_ENDS))
     if options.multiline and block[begin:]:
         return begin + len(cut_records(block[begin:], options.delimiter)[0])
@@ -231,11 +231,11 @@ def _header_end(block: bytes, options: CsvOptions) -> int:
 
 
 def _parse(block: bytes, *, scan: Scan, columns: Sequence[str]) -> pa.Table:
-    """Return the rows of whole lines.
+    """Return the rows of complete lines.
 
     Raises:
-        pyarrow.ArrowException: for values that are too few, or not of their type.
-        ValueError: for a quote that is not closed: all up to the next one were one value.
+        pyarrow.ArrowException: for missing values, or values of another type.
+        ValueError: for an unclosed quote: it would join the lines up to the next one.
     """
     options, schema = _options(scan), scan.schema
     assert schema
@@ -257,8 +257,8 @@ def _parse(block: bytes, *, scan: Scan, columns: Sequence[str]) -> pa.Table:
         if why := _misquoted(block, options):
             raise ValueError(why) from error
         raise
-    # Where each line is a row only the last one can have an open quote. To look at the quotes of
-    # all takes up to half of what parsing takes.
+    # If each line is a row, only the last one can have an open quote. Checking all quotes takes up
+    # to half of the parsing time.
     is_row_each = not options.multiline and table.num_rows == _num_lines(block)
     doubtful = block[block.rfind(b"\n", 0, -1) + 1 :] if is_row_each else block
     if why := _misquoted(doubtful, options):
@@ -268,14 +268,14 @@ def _parse(block: bytes, *, scan: Scan, columns: Sequence[str]) -> pa.Table:
 
 
 def _num_lines(block: bytes) -> int | None:
-    """Return how many lines a block has; None where carriage returns inside of them end rows."""
+    """Return the number of lines of a block; None if carriage returns inside lines end rows."""
     if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
         return None
     return block.count(b"\n") + (not block.endswith(b"\n"))
 
 
 def _misquoted(text: bytes, options: CsvOptions) -> str | None:
-    """Return what is wrong with the quotes of a text that begins with a record."""
+    """Return the error in the quotes of a text that begins with a record."""
     quotes = _quotes(text, options.delimiter)
     if len(quotes) % 2:
         return _OPEN
@@ -287,10 +287,10 @@ def _misquoted(text: bytes, options: CsvOptions) -> str | None:
 def _record_blocks(
     path: str, blocks: Iterable[tuple[int, bytes]], delimiter: str
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield blocks that end where a record does.
+    """Yield blocks that end with a record.
 
     Raises:
-        DataError: for a record that is longer than any may be, behind which none is found.
+        DataError: for a record beyond the maximum size, after which no record can be found.
     """
     begin, held = 0, b""
     for place, block in blocks:
@@ -312,7 +312,7 @@ def _record_blocks(
 
 
 def cut_records(text: bytes, delimiter: str) -> list[bytes]:
-    """Return the records of a text: lines, up to where no quote is open."""
+    """Return the records of a text: lines, joined while a quote is open."""
     ends = [0, *_record_ends(text, _quotes(text, delimiter)).tolist()]
     if ends[-1] < len(text):
         ends.append(len(text))
@@ -320,11 +320,11 @@ def cut_records(text: bytes, delimiter: str) -> list[bytes]:
 
 
 def _record_ends(text: bytes, quotes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the places behind the line ends that no value in quotes has, shape (records,).
+    """Return the positions after line ends outside of quoted values, shape (records,).
 
     Args:
-        text: that begins with a record.
-        quotes: as `_quotes` returns them.
+        text: begins with a record.
+        quotes: from `_quotes`.
     """
     ends = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == _LINE_FEED) + 1
     found: NDArray[np.int64] = ends[np.searchsorted(quotes, ends) % 2 == 0]
@@ -332,21 +332,21 @@ def _record_ends(text: bytes, quotes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _quotes(text: bytes, delimiter: str) -> NDArray[np.int64]:
-    """Return the places of the quotes that begin or end a value, shape (quotes,).
+    """Return the positions of the quotes that begin or end a value, shape (quotes,).
 
-    With an odd number the last value is open. As Arrow and Python's csv module have it only the
-    first character of a value can be a quote that opens it: any later one is itself, unless the
-    value is in quotes. Two of them inside of such a value end and begin it again here.
+    With an odd number the last value is open. As in Arrow and Python's csv module, a quote opens a
+    value only as its first character; later quotes are literal, unless the value is quoted. A
+    doubled quote in a quoted value counts here as an end and a beginning.
 
     Args:
-        text: that begins with a record.
+        text: begins with a record.
         delimiter: between two values.
     """
     if b'"' not in text:
         return np.empty(0, dtype=np.int64)
     codes = np.frombuffer(text, dtype=np.uint8)
     quotes = np.flatnonzero(codes == _QUOTE)
-    # Every second one has to open a value, or one that the quote right before it has ended.
+    # Every second one must open a value, or follow directly the quote that ended one.
     before = codes[quotes[::2] - 1]
     opens = (before == ord(delimiter)) | (before == _LINE_FEED) | (before == _CARRIAGE_RETURN)
     opens |= before == _QUOTE
@@ -361,7 +361,7 @@ def _quotes(text: bytes, delimiter: str) -> NDArray[np.int64]:
 
 @cache
 def _quoted(delimiter: str) -> re.Pattern[bytes]:
-    """Return what finds values in quotes: slowly, so it is used only where quotes are in others."""
+    """Return a slow pattern of quoted values, for values with quotes inside."""
     return re.compile(
         rb'"(?:(?<![^%b\n\r]")|(?<=\A%b"))[^"]*(?:""[^"]*)*(?P<end>"?)'
         % (re.escape(delimiter.encode()), _BYTE_ORDER_MARK)

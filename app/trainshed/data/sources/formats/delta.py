@@ -1,4 +1,4 @@
-"""Delta tables: deltalake reads the log of a version, and its files are read as parquet."""
+"""Delta tables: deltalake reads the log of a version, and parquet code reads its files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _COLOURS = re.compile(r"\x1b\[\d+m")
 
 
 class Delta(Table):
-    """The files that a version of a table has, with its partitions as columns."""
+    """The files of a version of a table, with its partitions as columns."""
 
     @override
     def open(
@@ -45,7 +45,7 @@ class Delta(Table):
         _check_readable(table, scan, field)
         options = _options(scan).model_copy(update={"version": table.version()})
         schema = pa.schema(table.schema().to_arrow())
-        # By their names, as all files: the log has them in any order.
+        # Sorted by name, as all files: the log has no order.
         added = sorted(pa.table(table.get_add_actions()).to_pylist(), key=lambda each: each["path"])
         files = [_found(scan.root, each["path"], each["size_bytes"]) for each in added]
         partitions: list[dict[str, object]] = [each.get("partition") or {} for each in added]
@@ -98,11 +98,11 @@ def _options(scan: Scan) -> DeltaOptions:
 
 
 def _table(scan: Scan, field: str) -> DeltaTable:
-    """Return the log of the version that is asked for, else of the newest.
+    """Return the log of the requested version, or of the newest.
 
     Raises:
-        SpecError: when there is none.
-        OSError: when the storage does not give it.
+        SpecError: if there is none.
+        OSError: if the storage does not return it.
     """
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -128,16 +128,16 @@ def _table(scan: Scan, field: str) -> DeltaTable:
     except OSError as error:
         if error.errno is not None:
             raise
-        # Without a number it is a bucket's, in colours and on several lines.
+        # Error texts of buckets without a number have colors and several lines.
         said = " ".join(_COLOURS.sub("", str(error)).split())
         raise OSError(errno.EREMOTEIO, said, scan.root) from error
 
 
 def _check_readable(table: DeltaTable, scan: Scan, field: str) -> None:
-    """Refuse what its files alone do not tell.
+    """Refuse features that the files alone do not show.
 
     Raises:
-        SpecError: for files of which rows were deleted, and for columns with other names there.
+        SpecError: for files with deleted rows, and for columns with other names there.
     """
     mapping = table.metadata().configuration.get("delta.columnMapping.mode", "none")
     features = table.protocol().reader_features or []
@@ -154,6 +154,6 @@ def _check_readable(table: DeltaTable, scan: Scan, field: str) -> None:
 
 
 def _found(root: str, path: str, size: int) -> Found:
-    """Return a file of the log, whose paths are written as those of addresses are."""
+    """Return a file of the log, whose paths are URL-encoded."""
     name = unquote(path)
     return Found(name if "://" in path else f"{root}/{name}", name, size)

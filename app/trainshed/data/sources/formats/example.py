@@ -23,7 +23,7 @@ _DTYPES: dict[Kind, type[np.generic]] = {
 
 
 class Feature(NamedTuple):
-    """The values of a name: float32 or int64, shape (values,), or bytes, one each."""
+    """The values of a feature: float32 or int64, shape (values,), or a list of bytes."""
 
     kind: Kind
     values: NDArray[np.generic]
@@ -35,7 +35,7 @@ class _List(Protocol):
 
 class _Feature(Protocol):
     def WhichOneof(self, name: str) -> str | None:  # noqa: N802 - protobuf's own name
-        """Return the list that is set."""
+        """Return the name of the list that is set."""
 
 
 class _Entry(Protocol):
@@ -52,11 +52,11 @@ class _Example(Protocol):
 
 
 class _Protobuf(NamedTuple):
-    """What protobuf does for Examples; to import it for each record takes longer than a check.
+    """The functions of protobuf for Examples; importing it per record is slower than a check.
 
     Args:
-        parse: returns an Example; raises `error` for bytes that are no message.
-        unknown: returns the fields of a message that its type does not have.
+        parse: returns an Example; raises `error` for invalid bytes.
+        unknown: returns the fields of a message that its type lacks.
     """
 
     parse: Callable[[bytes], _Example]
@@ -70,14 +70,14 @@ class _Unknown(Protocol):
 
 
 def read_example(data: bytes, names: Collection[str] = ()) -> dict[str, Feature]:
-    """Return the features of an Example by name, without those that have no list.
+    """Return the features of an Example by name, without features that have no list.
 
     Args:
         data: the message.
-        names: of the features that are wanted; empty for all.
+        names: of the wanted features; empty for all.
 
     Raises:
-        ValueError: when it is no such message, or has a field that an Example has not.
+        ValueError: if it is no such message, or has a field that an Example lacks.
     """
     protobuf = _protobuf()
     try:
@@ -98,18 +98,18 @@ def read_example(data: bytes, names: Collection[str] = ()) -> dict[str, Feature]
     for entry in example.features.feature:
         name, feature = entry.key, entry.value
         field = feature.WhichOneof("kind")
-        values: _List = getattr(feature, field or "bytes_list")  # an empty one where none is set
+        values: _List = getattr(feature, field or "bytes_list")  # empty if none is set
         if fields := unknown(entry) or unknown(feature) or unknown(values):
             raise _unread(fields, f"feature {name}")
         if field and (not names or name in names):
             kind = _KINDS[field]
-            # From a list, as NumPy reads protobuf's own sequence three to seven times slower.
+            # Via a list, as NumPy reads protobuf's sequences three to seven times slower.
             found[name] = Feature(kind, np.array(values.value[:], dtype=_DTYPES[kind]))
     return found
 
 
 def _is_no_list(field: _Unknown) -> bool:
-    """Say whether a field is the feature lists of a SequenceExample that has none."""
+    """Return whether a field is the empty feature lists of a SequenceExample."""
     return field.field_number == _FEATURE_LISTS and field.data == b""
 
 
@@ -125,7 +125,7 @@ _FEATURE_LISTS = 2
 
 
 def _add(message: DescriptorProto, name: str, number: int, of: str) -> FieldDescriptorProto:
-    """Add a field that is a message of another type."""
+    """Add a field whose type is another message."""
     from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
 
     kind, label = Field.TYPE_MESSAGE, Field.LABEL_OPTIONAL
@@ -137,9 +137,9 @@ def _add(message: DescriptorProto, name: str, number: int, of: str) -> FieldDesc
 
 @cache
 def _protobuf() -> _Protobuf:
-    """Return what reads Examples.
+    """Return the functions for Examples.
 
-    In a pool and a package of our own: in protobuf's, TensorFlow's must be the only ones.
+    Uses a separate descriptor pool and package: TensorFlow registers its own in protobuf's.
     """
     from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -159,7 +159,7 @@ def _protobuf() -> _Protobuf:
         _add(feature, field, number, field).oneof_index = 0
     features = file.message_type.add(name="Features")
     _add(features, "feature", 1, "Features.FeatureEntry").label = Field.LABEL_REPEATED
-    # A map is a list of entries on the wire. As a map it would drop what is unknown in an entry.
+    # On the wire a map is a list of entries. A map field would drop unknown fields of an entry.
     entry = features.nested_type.add(name="FeatureEntry")
     entry.field.add(name="key", number=1, type=Field.TYPE_STRING, label=Field.LABEL_OPTIONAL)
     _add(entry, "value", 2, "Feature")

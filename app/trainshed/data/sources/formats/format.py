@@ -1,4 +1,4 @@
-"""What every format can do: to read what tasks read, and before that to say what these are."""
+"""The interface of every format: split files into fragments, and read fragments."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 
 class Reader(ABC):
-    """How what tasks read is read."""
+    """Reads fragments."""
 
-    # Options, by their fields, that leave each row at its place in its file, by which it is held
-    # out. Any other may move it.
+    # Options, by their fields, that do not affect the position of a row in its file, which decides
+    # its
+    # side of a split. All others may.
     unmoving: tuple[str, ...] = ()
 
     @abstractmethod
@@ -33,31 +34,31 @@ class Reader(ABC):
         chunk_rows: int,
         opened: Opener,
     ) -> Iterator[Columns | BadRecord]:
-        """Yield the rows of a fragment in their order, in tables of at most `chunk_rows` rows.
+        """Yield the rows of a fragment in order, in tables of at most `chunk_rows` rows.
 
-        A record that cannot be decoded is yielded as a BadRecord between the rows before and after
-        it: whether it is left out or ends the run is not the format's to say. All are the same
-        every time, for any `chunk_rows`: where a read fails it is made again, and what was yielded
-        before is passed over.
+        A record that cannot be decoded is yielded as a BadRecord between the rows around it; the
+        caller
+        skips it or ends the run. The result is the same every time, for any `chunk_rows`: after a
+        failed read it is repeated, and the caller skips what it already has.
 
         Args:
             fragment: to read.
-            scan: how.
+            scan: how to read.
             columns: to read; empty for all.
-            chunk_rows: most rows of a table.
+            chunk_rows: maximum rows of a table.
             opened: opens a file.
 
         Raises:
-            DataError: naming the file, and where in it, when nothing after that can be read either.
-            OSError: when the storage does not give it.
+            DataError: with file and position, if nothing after it can be read either.
+            OSError: if the storage does not return it.
         """
 
     def place(self, fragment: Fragment, row: int) -> tuple[str, str]:
-        """Return the file of a row, and where in it.
+        """Return the file of a row, and its position there.
 
         Args:
-            fragment: that holds it.
-            row: counted from 0 at the fragment's beginning, with the bad records before it.
+            fragment: that has it.
+            row: index from the fragment's beginning, including bad records before it.
         """
         if fragment.row_groups:
             return fragment.path, f"row {row} of {fragment.say_row_groups()}"
@@ -65,40 +66,40 @@ class Reader(ABC):
         return fragment.path, f"row {row}{begin}"
 
     def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
-        """Return about how many rows a stored byte has, by the beginning of a fragment.
+        """Return the estimated rows per stored byte, from the beginning of a fragment.
 
-        It is asked only where a fragment does not know its rows: of a format whose fragments all
-        do, nobody asks.
+        Called only if a fragment has no row count: not for formats that always have
+        one.
         """
         raise NotImplementedError(f"{fragment.path}: format {scan.format} tells its rows")
 
 
 class Format(Reader):
-    """Files that are found by their names, and how they are cut into what tasks read."""
+    """Files that are found by name, and split into fragments."""
 
-    # How its files end, in small letters; none for any file.
+    # File endings in lower case; empty for any file.
     suffixes: tuple[str, ...] = ()
 
     @abstractmethod
     def open(
         self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
     ) -> tuple[Scan, list[Fragment]]:
-        """Return how the files are read and what each task reads of them, before a row is read.
+        """Return how to read the files, and their fragments, before any row is read.
 
         Args:
-            files: at least one, in the order of their names.
-            scan: with the options and where the files lie.
+            files: at least one, sorted by name.
+            scan: with the options and the location of the files.
             field: the spec's field to name in errors, e.g. `spec.data.datasets.train.read`.
             opened: opens a file.
 
         Raises:
-            SpecError: for files that do not fit the options, or each other.
-            OSError: when the storage does not give what has to be looked at.
+            SpecError: for files that do not match the options, or each other.
+            OSError: if the storage does not return what is needed.
         """
 
 
 class Contents(NamedTuple):
-    """What a dataset has: how it is read, its files, and what each task reads of them."""
+    """The content of a dataset: how to read it, its files, and their fragments."""
 
     scan: Scan
     files: list[File]
@@ -106,22 +107,22 @@ class Contents(NamedTuple):
 
 
 class Table(Reader):
-    """Files of which a table's own log tells which belong to a version of it."""
+    """Tables whose log names the files of each version."""
 
     @abstractmethod
     def open(
         self, at: Folder, read: ReadSpec, scan: Scan, field: str, access: FileAccess
     ) -> Contents:
-        """Return what is read of the table, in its newest version or the one that is asked for.
+        """Return the content of the table, in its newest version or the requested one.
 
         Args:
-            at: where it lies.
+            at: location of the table.
             read: the spec's `read`.
-            scan: with the options and where the table lies.
+            scan: with the options and the location of the table.
             field: the spec's field to name in errors, e.g. `spec.data.datasets.train.read`.
             access: to the storage.
 
         Raises:
-            SpecError: when there is no such table or version, or one that is not read.
-            OSError: when the storage does not give what has to be looked at.
+            SpecError: if there is no such table or version, or it has unsupported features.
+            OSError: if the storage does not return what is needed.
         """

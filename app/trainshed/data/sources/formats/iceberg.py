@@ -1,7 +1,7 @@
-"""Iceberg tables: pyiceberg reads the metadata of a snapshot, and its files are read as parquet.
+"""Iceberg tables: pyiceberg reads the metadata of a snapshot, parquet code reads its files.
 
-Files that do not have the table's columns as they are, and those of which rows were deleted, are
-read by pyiceberg itself, each by one task.
+pyiceberg itself reads files with another schema than the table's, and files with deleted rows,
+each in one task.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _FIELD_ID = b"PARQUET:field_id"
 
 
 class _Snapshot(NamedTuple):
-    """What a snapshot has: its columns, and its files by their paths or addresses."""
+    """The content of a snapshot: its columns, and its files by path or address."""
 
     metadata: TableMetadata
     schema: Schema
@@ -55,7 +55,7 @@ class _Snapshot(NamedTuple):
 
 
 class Iceberg(Table):
-    """The files that a snapshot of a table has, found by its catalog."""
+    """The files of a snapshot of a table, found through its catalog."""
 
     unmoving = ("catalog",)
 
@@ -76,7 +76,7 @@ class Iceberg(Table):
         except KeyError as error:
             want = f"a snapshot that {read.path} still has"
             raise SpecError([Problem(f"{field}.options.snapshot", str(number), want)]) from error
-        except ValueError as error:  # deletes that pyiceberg does not know
+        except ValueError as error:  # deletes that pyiceberg does not support
             raise SpecError([Problem(f"{field}.path", read.path, f"a table ({error})")]) from error
         schema = schema_to_pyarrow(snapshot.schema, include_field_ids=False)
         options = _options(scan).model_copy(update={"snapshot": number})
@@ -108,11 +108,11 @@ def _options(scan: Scan) -> IcebergOptions:
 
 
 def _find(name: str, options: IcebergOptions, field: str) -> tuple[str, int | None]:
-    """Return where a table's metadata lies, and its newest snapshot.
+    """Return the location of a table's metadata, and its newest snapshot.
 
     Raises:
-        SpecError: when the catalog cannot be asked, or does not know the table.
-        OSError: when it does not answer.
+        SpecError: if the catalog is misconfigured, or does not have the table.
+        OSError: if it does not answer.
     """
     from pyiceberg.catalog import load_catalog
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ServerError
@@ -120,13 +120,13 @@ def _find(name: str, options: IcebergOptions, field: str) -> tuple[str, int | No
     properties = {"py-io-impl": _FILES, **options.catalog}
     try:
         with load_catalog(**properties) as catalog:
-            # A table's own properties, or a server's, would name another one: any function at all.
+            # Properties of a table or a server could name another one: any function at all.
             catalog._load_file_io = _files  # type: ignore[method-assign]
             table = catalog.load_table(name)
     except (NoSuchNamespaceError, NoSuchTableError) as error:
         want = "a table of the catalog, namespace.table"
         raise SpecError([Problem(f"{field}.path", name, want)]) from error
-    except Exception as error:  # each kind of catalog has a library of its own
+    except Exception as error:  # each kind of catalog has its own library
         said = " ".join(str(error).split())
         if isinstance(error, (OSError, ServerError)) or is_passing(error):
             raise OSError(errno.EREMOTEIO, said, name) from error
@@ -137,7 +137,7 @@ def _find(name: str, options: IcebergOptions, field: str) -> tuple[str, int | No
 
 
 def _files(properties: Properties | None = None, location: str | None = None) -> FileIO:  # noqa: ARG001
-    """Return what opens files, whatever properties a catalog has for it."""
+    """Return the file access, ignoring the properties of a catalog."""
     from trainshed.data.sources.formats.iceberg_files import IcebergFileIO
 
     return IcebergFileIO()
@@ -151,11 +151,11 @@ def _of(scan: Scan, opened: Opener) -> _Snapshot:
 
 @functools.lru_cache(maxsize=4)
 def _snapshot(root: str, number: int, opened: Opener) -> _Snapshot:
-    """Return what a snapshot has: once in a process, however many of its files are read.
+    """Return the content of a snapshot, cached per process.
 
     Raises:
-        KeyError: when the metadata have no such snapshot.
-        ValueError: when it has deletes that pyiceberg does not know.
+        KeyError: if the metadata have no such snapshot.
+        ValueError: if it has deletes that pyiceberg does not support.
     """
     from pyiceberg.catalog.noop import NoopCatalog
     from pyiceberg.serializers import FromInputFile
@@ -179,7 +179,7 @@ def _snapshot(root: str, number: int, opened: Opener) -> _Snapshot:
 def _cut(
     scan: Scan, snapshot: _Snapshot, columns: Sequence[str], field: str, access: FileAccess
 ) -> Contents:
-    """Return the files by their names, those that are plain parquet in row groups."""
+    """Return the files by name that are plain parquet with row groups."""
     at = snapshot.metadata.location.rstrip("/")
     plain = {
         where: Found(where, task.file.file_path, task.file.file_size_in_bytes)
@@ -221,7 +221,7 @@ def _cut(
 
 
 def _with_missing(file: DataFile, snapshot: _Snapshot) -> Iterator[str]:
-    """Yield the columns of which a file lacks values, or may: not all are counted in."""
+    """Yield the columns in which a file may lack values: not all have counts."""
     constants, counts = _values_of(file, snapshot), file.null_value_counts or {}
     for column in snapshot.schema.fields:
         has_row_counts = column.required or constants.get(column.field_id) is not None
@@ -232,9 +232,9 @@ def _with_missing(file: DataFile, snapshot: _Snapshot) -> Iterator[str]:
 def _constants(
     task: FileScanTask, scan: Scan, snapshot: _Snapshot
 ) -> tuple[tuple[str, object], ...]:
-    """Return the columns of which all rows of a file have one value, by its partition.
+    """Return the columns with one value in all rows of a file, from its partition.
 
-    Of numbers and texts alone: the values of others are not as columns have them.
+    Only numbers and texts: partition values of other types differ from column values.
     """
     assert scan.schema
     found: dict[str, object] = {}
@@ -249,7 +249,7 @@ def _constants(
 
 
 def _values_of(file: DataFile, snapshot: _Snapshot) -> dict[int, object]:
-    """Return the values that all rows of a file have by its partition, by the columns' numbers."""
+    """Return the partition values of a file, by column number."""
     from pyiceberg.transforms import IdentityTransform
 
     return {
@@ -260,7 +260,7 @@ def _values_of(file: DataFile, snapshot: _Snapshot) -> dict[int, object]:
 
 
 def _is_plain(footer: pq.FileMetaData, scan: Scan, schema: Schema) -> bool:
-    """Say whether a file has the table's columns under their names, and by their numbers."""
+    """Return whether a file has the table's columns under the same names and numbers."""
     stored = footer.schema.to_arrow_schema()
     assert scan.schema
     for column in schema.fields:
@@ -277,7 +277,7 @@ def _is_plain(footer: pq.FileMetaData, scan: Scan, schema: Schema) -> bool:
 def _by_pyiceberg(
     fragment: Fragment, scan: Scan, columns: Sequence[str], chunk_rows: int, opened: Opener
 ) -> Iterator[Columns]:
-    """Yield the rows of a file that are left, with the columns of the table."""
+    """Yield the remaining rows of a file, with the columns of the table."""
     from pyiceberg.expressions import AlwaysTrue
     from pyiceberg.io.pyarrow import ArrowScan
 

@@ -1,6 +1,6 @@
-"""What pyiceberg reads, through the client that all else of a run uses.
+"""Reads files for pyiceberg with the client of the rest of the run.
 
-So a table's files need no credentials but those of the run, and are as patiently read.
+So a table's files use the run's credentials and retries.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from trainshed.data.sources.opener import Opener
 
-# How Hadoop and Java write what others write as s3:// and file:///.
+# The schemes of Hadoop and Java for s3:// and file:///.
 _SCHEMES = {"s3a://": "s3://", "s3n://": "s3://", "file://": "", "file:": ""}
 
 
@@ -31,10 +31,10 @@ def where_of(location: str) -> str:
 
 
 class IcebergFileIO(FileIO):
-    """Files that are read and not written.
+    """Read-only files.
 
     Args:
-        properties: of a catalog; none is needed.
+        properties: of a catalog; ignored.
         opened: opens a file.
     """
 
@@ -56,7 +56,7 @@ class IcebergFileIO(FileIO):
 
 
 class _Input(InputFile):
-    """A file, opened when it is read."""
+    """A file that is opened when it is read."""
 
     def __init__(self, location: str, opened: Opener) -> None:
         super().__init__(location)
@@ -71,7 +71,7 @@ class _Input(InputFile):
     def exists(self) -> bool:
         try:
             with self._opened(where_of(self.location)) as raw:
-                raw.size()  # a bucket is asked no sooner
+                raw.size()  # the first request to a bucket
                 return True
         except FileNotFoundError:
             return False

@@ -1,4 +1,4 @@
-"""JSON, an object a row: on each line, or in one list."""
+"""JSON with one object per row: on lines, or in one list."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ if TYPE_CHECKING:
 
 _BOM = b"\xef\xbb\xbf"
 _DECODER = json.JSONDecoder()
-# A line that begins with something else than an object.
+# A line that does not begin with an object.
 _NO_OBJECT = re.compile(rb"^[ \t\r]*[^ \t\r\n{]", re.MULTILINE)
-# The fields of an object, or of each in a list, with what these have; None for other values.
+# The fields of an object, or of each in a list, with nested fields; None for other values.
 _Known: TypeAlias = Mapping[str, "_Known"] | None
 
 
 class Json(Format):
-    """Objects, whose columns and types all files share."""
+    """Objects, with columns and types shared by all files."""
 
     suffixes = with_packed(".json", ".jsonl", ".ndjson")
     unmoving = ("types",)
@@ -108,7 +108,7 @@ class Json(Format):
             return head.lines.count(b"\n") / head.stored
         try:
             return len(_listed(fragment.path, opened)) / max(1, fragment.num_bytes)
-        except ValueError:  # it is bad, as who reads it is told
+        except ValueError:  # reported when it is read
             return 0.0
 
 
@@ -118,7 +118,7 @@ def _options(scan: Scan) -> JsonOptions:
 
 
 def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
-    """Return the columns of a file's first rows; bad ones are passed over where they may be."""
+    """Return the columns of a file's first rows, skipping bad ones if allowed."""
     options = _options(scan)
     if options.lines:
         lines = head_of(path, opened).lines
@@ -142,10 +142,10 @@ def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
 
 
 def _said(types: Mapping[str, ColumnType], lines: bytes) -> pa.Schema | None:
-    """Return the columns whose types the TrainingRun says; None where it says none.
+    """Return the columns with types in the TrainingRun; None without any.
 
-    Those that it wants as float64 are booleans where all values are, as Arrow takes none for a
-    float, and of no type where there is no value.
+    Columns of float64 stay boolean if all values are, as Arrow refuses them as floats, and have no
+    type without a value.
     """
     schema = declared(types)
     if schema is None:
@@ -166,7 +166,7 @@ def _said(types: Mapping[str, ColumnType], lines: bytes) -> pa.Schema | None:
 
 
 def _object(line: bytes) -> Mapping[str, object]:
-    """Return the object of a line; nothing where it has none, as who parses it says."""
+    """Return the object of a line; nothing if the parser finds none."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -175,7 +175,7 @@ def _object(line: bytes) -> Mapping[str, object]:
 
 
 def _without_values(row: object, types: Mapping[str, str]) -> object:
-    """Return a row whose values tell no type where the TrainingRun does."""
+    """Return an empty row whose types come from the TrainingRun."""
     if not isinstance(row, dict):
         return row
     return {name: None if name in types else value for name, value in row.items()}
@@ -201,13 +201,13 @@ def _parsed(
 
 
 def cut_objects(text: bytes, following: Iterator[tuple[int, bytes]]) -> list[bytes]:
-    """Return the records of a text: lines, and all lines of an object that goes on over several.
+    """Return the records of a text: lines, with objects over several lines joined.
 
-    A line inside of such an object may be an object by itself, and is no row.
+    A line inside of such an object may itself be an object, but is not a row.
 
     Args:
-        text: whole lines.
-        following: blocks behind it, of which those are taken that an object may go on in.
+        text: complete lines.
+        following: later blocks, which are read while an object may continue.
     """
     lines, records, at = cut_lines(text), list[bytes](), 0
     while at < len(lines):
@@ -220,7 +220,7 @@ def cut_objects(text: bytes, following: Iterator[tuple[int, bytes]]) -> list[byt
 def _num_lines_of_object(
     lines: list[bytes], at: int, following: Iterator[tuple[int, bytes]]
 ) -> int:
-    """Return over how many lines the object goes on that begins on one; 1 for what is none."""
+    """Return the number of lines of the object that begins on a line; 1 if there is none."""
     begin, count = lines[at].strip(), 2
     if not begin.startswith(b"{") or begin.endswith(b"}"):
         return 1
@@ -233,7 +233,7 @@ def _num_lines_of_object(
         try:
             _, end = _DECODER.raw_decode(text.decode())
         except json.JSONDecodeError as error:
-            # Where it is broken before its end no more lines mend it.
+            # A syntax error before the end cannot be repaired by more lines.
             if error.pos < len(error.doc) or at + count > len(lines):
                 return 1
             count *= 2
@@ -253,15 +253,15 @@ def _of_lines(
     """Return the rows of lines.
 
     Args:
-        block: whole lines.
-        schema: of the columns; None for those that the lines tell.
-        extra: what becomes of columns that are not in it: error, ignore or infer.
-        floats: columns that may lack values though they are booleans; None for any column.
+        block: complete lines.
+        schema: of the columns; None to infer it.
+        extra: handling of other columns: error, ignore or infer.
+        floats: columns that may lack values although they are boolean; None for any column.
 
     Raises:
-        pyarrow.ArrowException: for what is no JSON, or not of the schema.
-        ValueError: for lines that are no object each. Arrow takes some of these, and one that is
-            `null` alone ends the process.
+        pyarrow.ArrowException: for invalid JSON, or another schema.
+        ValueError: for lines that are not one object each. Arrow accepts some of these, and a
+            single `null` crashes the process.
     """
     block = block.removeprefix(_BOM)
     objects = block.startswith(b"{") + block.count(b"\n{")
@@ -270,7 +270,7 @@ def _of_lines(
         return schema.empty_table()
     if objects < lines and _NO_OBJECT.search(block):
         raise ValueError("want an object on each line")
-    # A block more than the text, or it would be cut in the middle of an object.
+    # A larger block than the text, or it would be split in the middle of an object.
     reading = pajson.ReadOptions(use_threads=False, block_size=len(block) + 1)
 
     def parse(kinds: pa.Schema | None) -> pa.Table:
@@ -280,7 +280,7 @@ def _of_lines(
     table = parse(None) if schema is None else parsed_as(schema, floats or (), parse)
     if table.num_rows != lines:
         raise ValueError("want one object on each line, and all of it")
-    table.validate(full=True)  # that texts are UTF-8: Arrow's parser does not look
+    table.validate(full=True)  # checks UTF-8, which Arrow's parser does not
     if floats is not None:
         refuse_missing(table, floats)
     return table
@@ -304,10 +304,10 @@ def _parsed_list(
 
 
 def _listed(path: str, opened: Opener) -> list[object]:
-    """Return what is in a file's list.
+    """Return the elements of a file's list.
 
     Raises:
-        ValueError: for a file that holds something else.
+        ValueError: for a file with anything else.
     """
     with opened(path, WHOLE) as raw:
         rows = value_of(unpacked(path, raw).read())
@@ -317,10 +317,10 @@ def _listed(path: str, opened: Opener) -> list[object]:
 
 
 def value_of(text: bytes) -> object:
-    """Return what JSON says.
+    """Return parsed JSON.
 
     Raises:
-        ValueError: for a text that is none, or that is nested too deeply.
+        ValueError: for invalid JSON, or one that is nested too deeply.
     """
     try:
         return json.loads(text)
@@ -339,18 +339,18 @@ def _tabulated(
 
     Args:
         rows: of a list.
-        schema: columns and types; None for those that the rows tell.
-        floats: columns that may lack values though they are booleans.
-        only_some: whether they may have columns that are not in it.
+        schema: columns and types; None to infer them.
+        floats: columns that may lack values although they are boolean.
+        only_some: whether rows may have other columns.
 
     Raises:
-        ValueError: for a row that is no object, or that has other columns.
-        pyarrow.ArrowException: for one that is not of the schema.
+        ValueError: for a row that is not an object, or that has other columns.
+        pyarrow.ArrowException: for a row of another schema.
     """
     for row in rows:
         if not isinstance(row, dict):
             raise ValueError(f"want an object, not a {type(row).__name__}")
-    if schema is None:  # Arrow takes the columns of the first one
+    if schema is None:  # Arrow uses the columns of the first one
         objects = [row for row in rows if isinstance(row, dict)]
         names = dict.fromkeys(name for row in objects for name in row)
         return pa.Table.from_pylist([{**names, **row} for row in objects])
@@ -370,7 +370,7 @@ def _known(kind: pa.DataType) -> _Known:
 
 
 def _check_known(value: object, known: _Known, above: str = "") -> None:
-    """Refuse fields that Arrow would leave out, of objects inside of objects, too."""
+    """Refuse fields that Arrow would drop, also of nested objects."""
     if known is None:
         return
     if isinstance(value, list):

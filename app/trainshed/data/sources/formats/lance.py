@@ -1,4 +1,4 @@
-"""Lance tables: fragments of a version, cut at rows, whose numbers its manifest tells."""
+"""Lance tables: the fragments of a version, split by rows, whose counts are in its manifest."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     from trainshed.storage.store_options import StoreOptions
     from trainshed_api.rows import ReadSpec
 
-# Of a fragment that one task reads.
+# Bytes per task.
 FRAGMENT_BYTES = 16 * 2**20
-# Lance itself would hold 2 GiB that are read before somebody wants them.
+# Lance's default would buffer 2 GiB.
 _AHEAD_BYTES, _BATCHES_AHEAD = 64 * 2**20, 2
-# How the client below it says that a bucket did not answer; by its type it is a ValueError.
+# Lance raises a ValueError with this text if a bucket did not answer.
 _OF_BUCKET = re.compile(r"Generic \w+ error")
 _GONE = "Not found:"
 _OF_FORKS = "lance is not fork-safe"
 
 
 class Lance(Table):
-    """The fragments that a version of a table has, without the rows that were deleted."""
+    """The fragments of a version of a table, without deleted rows."""
 
     @override
     def open(
@@ -114,7 +114,7 @@ def _options(scan: Scan) -> LanceOptions:
 
 @functools.lru_cache(maxsize=4)
 def _kept(root: str, version: int, reach: StoreOptions) -> LanceDataset:
-    """Return a version of a table, whose manifest is read once in a process."""
+    """Return a version of a table, whose manifest is read once per process."""
     return _open(root, version, reach)
 
 
@@ -122,11 +122,11 @@ def _open(root: str, version: int | None, reach: StoreOptions) -> LanceDataset:
     """Return a version of a table, the newest for None.
 
     Raises:
-        ValueError: whatever is wrong.
+        ValueError: for any error.
     """
     import lance
 
-    # It says so of every fork; those of Ray become other programs at once.
+    # Lance warns on every fork; those of Ray become other programs at once.
     warnings.filterwarnings("ignore", message=_OF_FORKS)
     told = None
     if is_address(root):
@@ -139,10 +139,10 @@ def _open(root: str, version: int | None, reach: StoreOptions) -> LanceDataset:
 def _with_missing(
     table: LanceDataset, columns: Sequence[str], root: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the columns of integers and booleans of which some are missing, by their names.
+    """Return the nullable columns of integers and booleans, by name.
 
-    Those come last that have integers which float64 would round. Only reading them tells: each is
-    looked through up to its first such row.
+    Columns with integers that float64 would round are last. Each column is searched up to its
+    first missing value, because no metadata has it.
     """
     asked = [
         each.name
@@ -177,7 +177,7 @@ def _raise_if_storage(error: Exception, where: str) -> None:
 
 
 def _file(found: LanceFragment) -> File:
-    """Return what tells a fragment from others: rows may be deleted and columns added."""
+    """Return the identity of a fragment: rows may be deleted and columns added."""
     parts = found.metadata.files
     changes = f"{[part.path for part in parts]} {found.deletion_file()}"
     return File(

@@ -1,4 +1,4 @@
-"""Files of lines: cut at bytes, each line read by the task in whose bytes it begins."""
+"""Files of lines, split at bytes: a task reads the lines that begin in its bytes."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ if TYPE_CHECKING:
     from trainshed.data.sources.listing import Found
     from trainshed.data.sources.opener import Opener
 
-# Of a file that one task reads: what the shuffle of blocks moves.
+# Bytes per task: the unit of the shuffle of blocks.
 SPAN_BYTES = 16 * 2**20
-# Parsed at once.
+# Bytes to parse at once.
 BLOCK_BYTES = 4 * 2**20
-# Of a few files, by which types and numbers of rows are told.
+# Bytes of a few files, to infer types and numbers of rows.
 HEAD_BYTES = 2**20
-# Of one line, which one process holds: a file of zeros, packed, is one without an end.
+# Maximum bytes of a line in memory: a compressed file of zeros is one endless line.
 MOST_LINE_BYTES = 2**27
-# Looked at for the end of a line.
+# Bytes to search for the end of a line.
 LINE_BYTES = 2**16
-# Asked for at once where a file says how much comes.
+# Bytes per read of a file with a known size.
 PIECE_BYTES = 16 * 2**20
-# By how a file ends. No line can be found in the middle of what is packed.
+# Compressions by ending. A compressed file cannot be read from the middle.
 _PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 
 
 def with_packed(*suffixes: str) -> tuple[str, ...]:
-    """Return the endings of files, packed ones too."""
+    """Return the endings of files, including compressed ones."""
     return (*suffixes, *(f"{suffix}{packed}" for suffix in suffixes for packed in _PACKED))
 
 
 def is_packed(path: str) -> bool:
-    """Say whether a file's bytes are packed."""
+    """Return whether a file is compressed."""
     return ending_of(path).endswith(tuple(_PACKED))
 
 
 def cut_files(files: Sequence[Found], *, whole: bool = False) -> list[Fragment]:
-    """Return what tasks read: neighbouring bytes of a file each; whole: one task a file."""
+    """Return fragments of neighbouring bytes; whole: one per file."""
     fragments = []
     for number, file in enumerate(files):
         if whole or is_packed(file.where) or file.bytes <= SPAN_BYTES:
@@ -58,21 +58,21 @@ def cut_files(files: Sequence[Found], *, whole: bool = False) -> list[Fragment]:
 
 
 class LineStream(Protocol):
-    """What is read from its beginning to its end."""
+    """A stream that is read from beginning to end."""
 
     def read(self, nbytes: int, /) -> bytes:
-        """Return so many of the next bytes, fewer only where it ends."""
+        """Return this many of the next bytes, fewer only at the end."""
 
 
 class Head(NamedTuple):
-    """The first lines of a file, whole, and how many bytes they have as they are stored."""
+    """The complete first lines of a file, and their stored size."""
 
     lines: bytes
     stored: int
 
 
 def first_bytes(path: str, opened: Opener, most: int) -> bytes:
-    """Return so many bytes of an unpacked file; more of it where its first line is longer."""
+    """Return this many bytes of an uncompressed file, more if its first line is longer."""
     with opened(path) as raw:
         return _first_bytes(path, unpacked(path, raw), most)
 
@@ -96,9 +96,9 @@ def _check_line(path: str, place: int, num_bytes: int) -> None:
 
 
 def head_of(path: str, opened: Opener) -> Head:
-    """Return the first lines of a file; all of it where it has one line."""
+    """Return the first lines of a file; all of it if it has one line."""
     with opened(path, [(0, HEAD_BYTES)]) as raw:
-        stream = unpacked(path, raw)  # which closes the file once nobody has it
+        stream = unpacked(path, raw)  # closes the file when it is garbage-collected
         start = _first_bytes(path, stream, HEAD_BYTES)
         stored = raw.tell() if is_packed(path) else len(start)
     end = start.rfind(b"\n") + 1
@@ -107,22 +107,22 @@ def head_of(path: str, opened: Opener) -> Head:
 
 
 def stored_share(path: str, opened: Opener) -> float:
-    """Return how many bytes are stored for each that a file holds, by its beginning."""
+    """Return stored bytes per decompressed byte, from the beginning of a file."""
     if not is_packed(path):
         return 1.0
     with opened(path) as raw:
-        stream = unpacked(path, raw)  # which closes the file once nobody has it
+        stream = unpacked(path, raw)  # closes the file when it is garbage-collected
         start = stream.read(HEAD_BYTES)
         return float(raw.tell()) / max(1, len(start))
 
 
 def line_blocks(fragment: Fragment, opened: Opener) -> Iterator[tuple[int, bytes]]:
-    """Yield whole lines that begin in a fragment, with the place of the first one in its file.
+    """Yield complete lines that begin in a fragment, with the first one's position.
 
-    The place is of the unpacked file. A last line without an end gets none.
+    Positions are in the decompressed file. A last line without a line end gets none.
     """
     span = fragment.span
-    # The last line that begins there ends behind it; mostly not far.
+    # The last line that begins there ends after it, mostly not far.
     ahead = WHOLE if span is None else [(max(0, span[0] - 1), span[1] + LINE_BYTES)]
     with opened(fragment.path, ahead) as raw:
         if span is None:
@@ -135,7 +135,7 @@ def line_blocks(fragment: Fragment, opened: Opener) -> Iterator[tuple[int, bytes
 
 
 def ends_file(fragment: Fragment, opened: Opener) -> bool:
-    """Say whether no line of the file begins after those of a fragment."""
+    """Return whether no line of the file begins after those of a fragment."""
     if fragment.span is None:
         return True
     with opened(fragment.path) as raw:
@@ -144,20 +144,20 @@ def ends_file(fragment: Fragment, opened: Opener) -> bool:
 
 
 def unpacked(path: str, raw: pa.NativeFile) -> pa.NativeFile:
-    """Return what a file holds once it is unpacked; the file itself where it is not packed."""
+    """Return the decompressed stream of a file, or the file itself if it is not compressed."""
     ending = next((ending for ending in _PACKED if ending_of(path).endswith(ending)), None)
     return pa.CompressedInputStream(raw, _PACKED[ending]) if ending else raw
 
 
 def read_up_to(stream: LineStream, num_bytes: int) -> bytes:
-    """Return so many of the next bytes, fewer only where they end.
+    """Return this many of the next bytes, fewer only at the end.
 
-    In pieces: memory for as many as a file says it has would be taken before they are there.
+    In pieces, because a file's stated size may be wrong, and memory would be allocated for it.
     """
     found = stream.read(min(num_bytes, PIECE_BYTES))
     if len(found) in {0, num_bytes}:
         return found
-    whole = io.BytesIO()  # grows in its place: pieces that are joined are held twice
+    whole = io.BytesIO()  # grows in place: joining pieces would need twice the memory
     while found:
         whole.write(found)
         found = stream.read(min(num_bytes - whole.tell(), PIECE_BYTES))
@@ -165,10 +165,10 @@ def read_up_to(stream: LineStream, num_bytes: int) -> bytes:
 
 
 def _line_at(raw: pa.NativeFile, place: int) -> int:
-    """Return where the first line begins that does so at a place or after it."""
+    """Return the start of the first line at or after a position."""
     if place == 0:
         return 0
-    place -= 1  # the line begins there where the byte before ends another
+    place -= 1  # a line begins at the position if the byte before ends another
     raw.seek(place)
     while block := raw.read(LINE_BYTES):
         end = block.find(b"\n")
@@ -181,7 +181,7 @@ def _line_at(raw: pa.NativeFile, place: int) -> int:
 def _whole_lines(
     path: str, raw: pa.NativeFile, place: int, end: int | None
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield what is read from a place to an end, cut after lines."""
+    """Yield the bytes between two positions, split after lines."""
     rest = b""
     left = None if end is None else end - place
     while True:

@@ -1,4 +1,4 @@
-"""numpy's files: the first axis of an array is the row."""
+"""NumPy files: the first axis of an array is the row."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 COLUMN = "data"
 FRAGMENT_BYTES = 16 * 2**20
 HEADS_AT_ONCE = 16
-# Times what a file has: no upload that was cut off, and its rows are counted ahead.
+# Factor of a file's size that its header may state: allows for truncated uploads.
 MOST_PROMISED = 1024
-# What Python says of a header, which it reads as a program, of 10,000 characters at most.
+# Python's error for a header, which it parses as code, of 10,000 characters at most.
 _NO_HEADER = (SyntaxError, TypeError, tokenize.TokenError, RecursionError, MemoryError)
 
 
 class _Header(NamedTuple):
-    """What stands before the values of an array."""
+    """The bytes before the values of an array."""
 
     shape: tuple[int, ...]
     is_fortran: bool
@@ -46,7 +46,7 @@ class _Header(NamedTuple):
 
 
 class _Head(NamedTuple):
-    """What a file's first bytes say: shape, type of a value, and where the values begin."""
+    """A file's header: shape, value type, and the start of the values."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
@@ -110,7 +110,7 @@ class Npy(Format):
                 if whole:
                     content = content[: whole * head.row_bytes]
                     values = np.frombuffer(content, dtype=head.dtype)
-                    # Of another machine's order of bytes torch makes no tensor.
+                    # torch has no tensors with the other byte order.
                     values = values.astype(head.dtype.newbyteorder("="), copy=False)
                     yield {COLUMN: values.reshape(whole, *head.shape[1:])}
                 left -= whole
@@ -131,7 +131,7 @@ def _cut(where: str, number: int, head: _Head) -> Iterator[Fragment]:
 
 
 def _promised(file: Found, head: _Head) -> _Head:
-    """Return a head unless it promises far more than its file can have."""
+    """Return a header unless its size is far beyond the file's."""
     if head.shape[0] * head.row_bytes > MOST_PROMISED * file.bytes:
         raise ValueError(f"its head promises {head.shape[0]} rows, and it has {file.bytes} bytes")
     return head
@@ -170,10 +170,10 @@ def _read_header(raw: pa.NativeFile | io.BytesIO) -> _Header:
 
 
 def array_of(content: bytes) -> NDArray[np.generic]:
-    """Return the array that a whole file holds.
+    """Return the array of a whole file.
 
     Raises:
-        ValueError: when it is none, holds objects, or has fewer values than its head promises.
+        ValueError: if it is invalid, has objects, or fewer values than its header states.
     """
     raw = io.BytesIO(content)
     shape, is_fortran, dtype = _read_header(raw)

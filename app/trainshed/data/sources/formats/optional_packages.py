@@ -1,4 +1,4 @@
-"""The packages that only some data need: who reads no such data need not have them."""
+"""Packages that only some data need, and that need not be installed otherwise."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class OptionalPackage(NamedTuple):
-    """What is imported, and the name by which it is installed."""
+    """The module to import, and the name to install."""
 
     module: str
     name: str
 
 
-# The extra of this project that brings one has the format's name.
+# The extra of this project that installs it has the format's name.
 OF_FORMATS: Mapping[FormatName, OptionalPackage] = {
     "audio": OptionalPackage("soundfile", "soundfile"),
     "delta": OptionalPackage("deltalake", "deltalake"),
@@ -48,16 +48,16 @@ def check_package(form: FormatName, field: str) -> None:
 
 
 def missing_of(packages: Sequence[OptionalPackage]) -> list[str]:
-    """Return the names of those packages that are not installed."""
+    """Return the names of packages that are not installed."""
     return [package.name for package in packages if not _is_there(package.module)]
 
 
 def want_installed(names: Sequence[str], by: str | None = None) -> str:
-    """Return how packages are installed, for an error.
+    """Return how to install packages, for an error.
 
     Args:
         names: of the packages, at least one.
-        by: what brings them; None for themselves.
+        by: what installs them; None for the packages themselves.
     """
     more = len(names) > 1
     listed = ", ".join(map(shlex.quote, names))
@@ -71,5 +71,5 @@ def want_installed(names: Sequence[str], by: str | None = None) -> str:
 def _is_there(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # nor is what it would be a part of
+    except ModuleNotFoundError:  # the parent package is missing, too
         return False

@@ -1,4 +1,4 @@
-"""The good ones of records that are parsed together, and each that is not."""
+"""Separates good and bad records that are parsed together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-# What parsing raises for what it cannot parse.
+# Exceptions of parsers for invalid records.
 UNPARSED = (ValueError, OverflowError, pa.ArrowTypeError)
 _BLANK = (b"\n", b"\r", b" ", b"\t")
 
@@ -24,13 +24,13 @@ _BLANK = (b"\n", b"\r", b" ", b"\t")
 def salvage(
     items: Sequence[Item], parse: Callable[[Sequence[Item]], pa.Table]
 ) -> Iterator[pa.Table | tuple[int, str]]:
-    """Yield tables of the items in their order, and (position, reason) of each that is bad.
+    """Yield tables of the items in order, and (position, reason) of each bad one.
 
-    An item is bad when it cannot be parsed alone: halves are parsed until what is bad stands alone.
+    An item is bad if it cannot be parsed alone: blocks are halved until it is isolated.
 
     Args:
-        items: to parse, some at a time.
-        parse: raises one of UNPARSED where one or more of them are bad.
+        items: to parse, several at a time.
+        parse: raises one of UNPARSED if any of them is bad.
     """
     yield from _salvaged(items, 0, len(items), parse)
 
@@ -56,12 +56,12 @@ def _salvaged(
 
 @dataclass(frozen=True)
 class RecordBlock:
-    """Some whole records of a file.
+    """Complete records of a file.
 
     Args:
         path: of the file.
-        place: of the first record in it, in bytes.
-        records: one behind the other.
+        place: byte position of the first record.
+        records: concatenated.
     """
 
     path: str
@@ -76,14 +76,14 @@ def parsed(
     *,
     skips_bad: bool,
 ) -> Iterator[pa.Table | BadRecord]:
-    """Yield the rows of a block, and each record that is bad.
+    """Yield the rows of a block, and each bad record.
 
     Args:
         block: of records.
-        parse: as `salvage` wants it, of records one behind the other.
-        cut: returns the records of a block, all of its bytes; asked only where one is bad.
-        skips_bad: whether bad ones are left out; else the first ends the run, and comes before
-            the rows around it: the sooner the better.
+        parse: as in `salvage`, for concatenated records.
+        cut: splits a block into records; called only if one is bad.
+        skips_bad: whether to skip bad ones; else the first ends the run, and is yielded before the
+            rows around it, to fail early.
     """
     try:
         table = parse(block.records)
@@ -104,7 +104,7 @@ def parsed(
 
 
 def shared(found: Iterable[pa.Table | BadRecord]) -> pa.Schema | None:
-    """Return columns and types that hold the good rows; None where no row is good."""
+    """Return columns and types of the good rows; None without good rows."""
     schemas = [
         told_types(each) for each in found if not isinstance(each, BadRecord) and each.num_rows
     ]
@@ -118,10 +118,10 @@ def cut_lines(block: bytes) -> list[bytes]:
 
 
 def num_lines(block: bytes, likely: int = 0) -> int:
-    """Return how many lines have something on them.
+    """Return the number of lines that are not empty.
 
-    likely: as many as are known to have; where all have nobody looks for empty ones, which took a
-        third of what parsing takes.
+    likely: the expected number; if it equals the line count, no search for empty lines is needed,
+    which takes a third of the parsing time.
     """
     most = block.count(b"\n") + (not block.endswith(b"\n"))
     if likely < most and (block[:1] in _BLANK or any(b"\n" + each in block for each in _BLANK)):

@@ -1,6 +1,6 @@
-"""Columns and types that all files of a dataset share: as their first rows tell, or the spec.
+"""Columns and types that all files of a dataset share: from their first rows, or the spec.
 
-Every task reads by them: by its own lines alone one would find integers where another finds none.
+Every task uses them: from its own lines one might infer integers where another does not.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trainshed.data.sources.listing import Found
     from trainshed_api.formats import ColumnType
 
-# From the first to the last: files of one folder may differ.
+# Number of files to inspect, from first to last: files of one folder may differ.
 LOOKED_AT = 8
 
 _ARROW: dict[ColumnType, pa.DataType] = {
@@ -35,12 +35,12 @@ _ARROW: dict[ColumnType, pa.DataType] = {
 
 
 class Shared(NamedTuple):
-    """What all files of a dataset have.
+    """The shared columns of a dataset's files.
 
     Args:
-        schema: columns, and the types by which they are parsed.
-        floats: columns of integers and booleans of which some are missing, which are given as
-            floats, by name.
+        schema: columns, and the types to parse.
+        floats: nullable columns of integers and booleans, which are returned as floats, by
+            name.
     """
 
     schema: pa.Schema
@@ -48,7 +48,7 @@ class Shared(NamedTuple):
 
 
 def some_files(files: Sequence[Found]) -> list[Found]:
-    """Return a few files from the first to the last, by which the columns of all are told."""
+    """Return a few files from first to last, to infer the columns of all."""
     places = sorted({round(place) for place in np.linspace(0, len(files) - 1, LOOKED_AT)})
     return [files[place] for place in places]
 
@@ -59,17 +59,17 @@ def shared_schema(
     types: Mapping[str, ColumnType],
     field: str,
 ) -> Shared:
-    """Return the columns of all files, with types that hold what is in each.
+    """Return the columns of all files, with types that hold the values of each.
 
     Args:
         files: at least one.
-        told: returns the columns of a file by its first lines, as `told_types` does; None where no
-            line is good.
-        types: those that the TrainingRun says.
+        told: returns the columns of a file from its first lines, as `told_types` does; None without
+            a good line.
+        types: from the TrainingRun.
         field: the spec's field to name in errors.
 
     Raises:
-        SpecError: when files differ, a type is of no column, or none has a good line.
+        SpecError: if files differ, a type is for no column, or no file has a good line.
     """
     filled = [file for file in files if file.bytes]
     if not filled:
@@ -102,9 +102,9 @@ def shared_schema(
 
 
 def told_types(table: pa.Table) -> pa.Schema:
-    """Return columns with types that hold what is in them.
+    """Return columns with types that hold their values.
 
-    Integers and booleans stay what they are, and are nullable where some are missing.
+    Integers and booleans stay, and are nullable if some are missing.
     """
     return pa.schema(
         [
@@ -121,16 +121,16 @@ def _told(field: pa.Field, *, is_lacking: bool) -> pa.Field:
 def parsed_as(
     schema: pa.Schema, floats: Collection[str], parse: Callable[[pa.Schema], pa.Table]
 ) -> pa.Table:
-    """Return rows with integers where some of them are missing, or floats where one has a fraction.
+    """Return rows with nullable integers, or floats if one has a fraction.
 
     Args:
         schema: of the rows.
-        floats: columns that are given as floats.
-        parse: returns the rows with the types of a schema; raises where one does not fit.
+        floats: columns that are returned as floats.
+        parse: returns the rows with the types of a schema; raises if one does not fit.
 
     Raises:
-        pyarrow.ArrowNotImplementedError: naming a column of which integers may have been rounded.
-            No record is bad for that by itself, so none can be skipped.
+        pyarrow.ArrowNotImplementedError: naming a column whose integers may have been rounded. No
+            single record is bad then, so none can be skipped.
     """
     try:
         return parse(schema)
@@ -154,14 +154,14 @@ def parsed_as(
 
 
 def refuse_missing(table: pa.Table, floats: Collection[str]) -> None:
-    """Refuse values that are missing in a column that has no word for it.
+    """Refuse missing values in a column whose type has none.
 
-    As NaN they would make floats of the others here, and there would be integers where none is
-    missing: a batch's type would hang on which rows are in it.
+    NaN would turn this table into floats, while other tables have integers: a batch's type would
+    depend on its rows.
 
     Args:
         table: rows.
-        floats: columns that have one, as all that is in them is given as floats.
+        floats: columns that are returned as floats, which have NaN.
 
     Raises:
         ValueError: naming the column, and what to do.
@@ -173,14 +173,14 @@ def refuse_missing(table: pa.Table, floats: Collection[str]) -> None:
 
 
 def declared(types: Mapping[str, ColumnType]) -> pa.Schema | None:
-    """Return the columns whose types the TrainingRun says; None where it says none."""
+    """Return the columns with types in the TrainingRun; None without any."""
     return pa.schema([(name, _ARROW[kind]) for name, kind in types.items()]) if types else None
 
 
 def _as_said(schemas: Sequence[pa.Schema], types: Mapping[str, ColumnType]) -> list[pa.Schema]:
-    """Return columns with the types that the TrainingRun says, whatever the files' lines tell.
+    """Return columns with the types of the TrainingRun, whatever the lines suggest.
 
-    But booleans that it wants as floats are booleans that may be missing.
+    Except that booleans as floats are nullable booleans.
     """
     said: dict[str, pa.Field] = {}
     for name, kind in types.items():
@@ -193,5 +193,5 @@ def _as_said(schemas: Sequence[pa.Schema], types: Mapping[str, ColumnType]) -> l
 
 
 def _kept(found: pa.DataType) -> pa.DataType:
-    """Return the type of a column; one without a value in the first lines may hold anything."""
+    """Return the type of a column; without a value in the first lines it may have any type."""
     return pa.string() if pa.types.is_null(found) else found

@@ -1,4 +1,4 @@
-"""Parquet files of a table: its log says which there are, and which columns all of them have."""
+"""Parquet files of a table, whose log names the files and their common columns."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def read_row_groups(
 ) -> Iterator[Columns]:
     """Yield the rows of a fragment with the columns and types of the table.
 
-    A column that the file does not have has the fragment's constant, or no values: the table got it
-    after the file was written.
+    A column that the file lacks has the fragment's constant, or no values: it was added to the
+    table later.
 
     Args:
         fragment: row groups of a file.
         scan: with the table's schema.
         columns: to read; empty for all.
-        chunk_rows: most rows of a table.
+        chunk_rows: maximum rows of a table.
         opened: opens a file.
     """
     assert scan.schema

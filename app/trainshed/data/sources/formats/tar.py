@@ -1,6 +1,6 @@
-"""The members of a tar file, one after the other, and whether it is whole.
+"""Reads the members of a tar file in order, and checks that it is complete.
 
-tarfile takes a header that is broken for the end of the file, and so would lose the rest silently.
+tarfile takes a broken header for the end of the file, and would lose the rest silently.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from trainshed.data.sources.formats.line_files import read_up_to
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# Read at once, and the most that is held of what nobody wants.
+# Bytes to read at once, and maximum to hold of skipped members.
 BUFFER_BYTES = 2**20
-# Of one member that is wanted, which one process holds: a MB of gzip may hold a GB of zeros.
+# Maximum bytes of a wanted member in memory: a MB of gzip may hold a GB of zeros.
 MOST_MEMBER_BYTES = 2**30
 _BLOCK = tarfile.BLOCKSIZE
 _FILES = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE)
-# Members that say what the next one's header has no room for.
+# Member types with fields that exceed the next header.
 _LONG_NAME, _LONG_LINK = tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK
 _RECORDS, _RECORDS_FOR_ALL = tarfile.XHDTYPE, tarfile.XGLTYPE
-# What tar is told to pack a file in their place; passed over, a row would lack what they stand for.
+# tar options that store files instead of links; skipping a link would lose the file's data.
 _LINKS = {
     tarfile.LNKTYPE: ("hard", "--hard-dereference"),
     tarfile.SYMTYPE: ("symbolic", "--dereference"),
 }
 _WITH_CONTENT = (*_FILES, _LONG_NAME, _LONG_LINK, _RECORDS, _RECORDS_FOR_ALL)
-# Of what a header has no room for, and of the length of each record there: names, dates, owners.
+# Maximum bytes of such fields, and of the length of each record: names, dates, owners.
 _MOST_HEAD_BYTES, _LENGTH_DIGITS, _SIZE_DIGITS = 2**20, 8, 20
 
 
 class Member(NamedTuple):
-    """A file in a tar file, where its header begins, and its content if that is wanted."""
+    """A file in a tar file, the position of its header, and its content if wanted."""
 
     name: str
     content: bytes
@@ -45,12 +45,12 @@ class Member(NamedTuple):
 
 
 class Tape:
-    """What a tar file holds, from its beginning to its end.
+    """The stream of a tar file.
 
     Args:
-        stream: of the unpacked file.
-        can_seek: whether much that is passed over is not read where the stream has places to go
-            to; of no use where it comes ahead anyway.
+        stream: of the decompressed file.
+        can_seek: whether to skip by seeking if the stream supports it; useless for prefetched
+            streams.
     """
 
     def __init__(self, stream: pa.NativeFile, *, can_seek: bool = False) -> None:
@@ -60,17 +60,17 @@ class Tape:
         self._buffered = pa.BufferedInputStream(stream, BUFFER_BYTES)
 
     def read(self, num_bytes: int) -> bytes:
-        """Return so many of the next bytes, fewer only where they end."""
+        """Return this many of the next bytes, fewer only at the end."""
         found = read_up_to(self._buffered, num_bytes)
         self.place += len(found)
         return found
 
     def skip(self, num_bytes: int) -> int:
-        """Pass over so many of the next bytes; return how many there were."""
+        """Skip this many of the next bytes; return how many there were."""
         begin, end = self.place, self.place + num_bytes
         if self._can_seek and num_bytes > BUFFER_BYTES:
             self.place = min(end, self._stream.size())
-            self._buffered.detach()  # which would close the file once nobody has it
+            self._buffered.detach()  # its finalizer would close the file
             self._stream.seek(self.place)
             self._buffered = pa.BufferedInputStream(self._stream, BUFFER_BYTES)
             return self.place - begin
@@ -80,17 +80,17 @@ class Tape:
 
 
 def members(tape: Tape, path: str, wants: Callable[[str], bool]) -> Iterator[Member]:
-    """Yield the files of a tar file in their order; folders are passed over.
+    """Yield the files of a tar file in order, without folders.
 
     Args:
-        tape: the file's.
+        tape: the file's stream.
         path: of the file, for errors.
-        wants: says by its name whether the content of a file is wanted; of others none is held.
+        wants: predicate of a name whose content is wanted; other content is skipped.
 
     Raises:
-        DataError: naming file and place for a header that is none, a member that is cut off, a link
-            in the place of a file, a file that is wanted and too large to be held, and a file
-            without the empty block that ends it.
+        DataError: with file and position, for an invalid header, a truncated member, a link to a
+            file, a wanted file that is too large, and a file without the empty block at its
+            end.
     """
     name, size, is_ended = "", None, False
     while True:
@@ -129,7 +129,7 @@ def members(tape: Tape, path: str, wants: Callable[[str], bool]) -> Iterator[Mem
 
 
 def _check_passed_over(info: tarfile.TarInfo, name: str, where: str) -> None:
-    """Refuse what has no content though a row may need it."""
+    """Refuse members without content that a row may need."""
     if info.type == tarfile.GNUTYPE_SPARSE:
         raise DataError(f"{where}: files with holes are not read")
     if info.type in _LINKS and _is_of_a_file(name):
@@ -141,7 +141,7 @@ def _check_passed_over(info: tarfile.TarInfo, name: str, where: str) -> None:
 
 
 def _content(tape: Tape, length: int, where: str, *, is_wanted: bool) -> bytes:
-    """Return what a member holds, nothing where that is not wanted, and go on to the next one."""
+    """Return the content of a member, empty if not wanted, and move to the next one."""
     if is_wanted and length > MOST_MEMBER_BYTES:
         raise DataError(
             f"{where}: its {length} bytes are more than {MOST_MEMBER_BYTES}, the most that a "
@@ -165,7 +165,7 @@ def _header(block: bytes, where: str) -> tarfile.TarInfo:
 
 
 def _is_of_a_file(link: str) -> bool:
-    """Say whether a link stands for a file rather than a folder, as far as its name tells."""
+    """Return whether a link's name suggests a file rather than a folder."""
     return "." in link.rpartition("/")[2].lstrip(".")
 
 
@@ -174,7 +174,7 @@ def _cut_off(where: str, num_bytes: int) -> DataError:
 
 
 def _records(content: bytes, where: str) -> dict[str, str]:
-    """Return what stands in lines of `length key=value`, whose length counts all of them."""
+    """Return the records of lines `length key=value`, where length counts the whole line."""
     found, place = {}, 0
     while place < len(content):
         length, space, _ = content[place : place + _LENGTH_DIGITS].partition(b" ")

@@ -29,7 +29,7 @@ Lines = np.ndarray[tuple[int], np.dtype[np.object_]]
 
 
 class Text(Format):
-    """Lines in UTF-8, without what ends them."""
+    """Lines in UTF-8, without line ends."""
 
     suffixes = with_packed(".txt", ".text")
 
@@ -63,7 +63,7 @@ class Text(Format):
 
 
 def _lines(path: str, place: int, block: bytes, scan: Scan) -> Iterator[Lines | BadRecord]:
-    """Yield the lines of a block in columns of any length, and those between that are no text."""
+    """Yield the lines of a block, with bad records for lines that are not UTF-8."""
     assert isinstance(scan.options, TextOptions)
     keeps_empty = scan.options.empty_lines
     if not place:
@@ -79,7 +79,7 @@ def _lines(path: str, place: int, block: bytes, scan: Scan) -> Iterator[Lines | 
         try:
             good.append(line.decode())
         except UnicodeDecodeError as error:
-            if good and scan.skips_bad:  # else this ends the run: the sooner the better
+            if good and scan.skips_bad:  # else the bad one ends the run: fail early
                 yield _column("".join(good), keeps_empty=keeps_empty)
                 good = []
             yield BadRecord(path, f"byte {place}", f"no UTF-8: {error}")
@@ -89,7 +89,7 @@ def _lines(path: str, place: int, block: bytes, scan: Scan) -> Iterator[Lines | 
 
 
 def _column(text: str, *, keeps_empty: bool) -> Lines:
-    # splitlines knows more ends of lines than files have.
+    # splitlines also splits at other characters.
     lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
     kept = lines if keeps_empty else [line for line in lines if line]
     found = np.empty(len(kept), dtype=object)

@@ -1,4 +1,4 @@
-"""TensorFlow's records: an Example each, behind its length, both with checksums."""
+"""TFRecord files: an Example each, after its length, both with checksums."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from trainshed.data.sources.listing import Found
     from trainshed.data.sources.opener import Opener
 
-# By which the columns of a file are told.
+# Bytes of a file from which its columns are inferred.
 HEAD_RECORDS = 32
 BUFFER_BYTES = 2**20
 _LENGTH = struct.Struct("<QI")
@@ -57,7 +57,7 @@ REMEDY = "options.lengths may say how many values a column has, 0 for any number
 
 
 class _Head(NamedTuple):
-    """The first records of a file, and how many bytes they have as they are stored."""
+    """The first records of a file, and their stored size."""
 
     records: list[dict[str, Feature]]
     stored: float
@@ -81,7 +81,7 @@ class Tfrecords(Format):
                 want = f"records of TensorFlow ({error})"
                 raise SpecError([Problem(f"{field}.path", file.where, want)]) from error
         schema = _schema(heads, _options(scan), field)
-        # Where a record begins only the ones before it tell: a file is read by one task.
+        # Only the records before it tell where a record begins: one task reads a file.
         fragments = [Fragment(file.where, n, (), None, file.bytes) for n, file in enumerate(files)]
         return replace(scan, schema=schema), fragments
 
@@ -123,9 +123,9 @@ def _options(scan: Scan) -> TfrecordsOptions:
 
 
 def _records(stream: pa.NativeFile, path: str) -> Iterator[tuple[int, bytes] | BadRecord]:
-    """Yield each record with the place where it begins in the unpacked file, and each bad one.
+    """Yield each record with its position in the decompressed file, and each bad one.
 
-    Behind one whose length is not known none is found: it is the last.
+    A record with an invalid length is the last one, as no later one can be found.
     """
     source, place = pa.BufferedInputStream(stream, BUFFER_BYTES), 0
 
@@ -152,7 +152,7 @@ def _records(stream: pa.NativeFile, path: str) -> Iterator[tuple[int, bytes] | B
 
 
 def _masked_crc(data: bytes) -> int:
-    """Return the checksum that TensorFlow writes: rotated, as that of data with one is no good."""
+    """Return TensorFlow's masked CRC, as a CRC of data with a CRC is weak."""
     crc: int = google_crc32c.value(data)
     return ((crc >> 15 | crc << 17) + _MASK) & 0xFFFFFFFF
 
@@ -160,7 +160,7 @@ def _masked_crc(data: bytes) -> int:
 def _examples(
     stream: pa.NativeFile, path: str, names: frozenset[str]
 ) -> Iterator[tuple[int, dict[str, Feature], int] | BadRecord]:
-    """Yield each Example with the place of its record and its bytes there, and each bad record."""
+    """Yield each Example with position and bytes of its record, and each bad record."""
     for found in _records(stream, path):
         if isinstance(found, BadRecord):
             yield found
@@ -193,7 +193,7 @@ def _head(path: str, opened: Opener, *, skips_bad: bool) -> _Head:
 def _schema(
     records: Sequence[Mapping[str, Feature]], options: TfrecordsOptions, field: str
 ) -> pa.Schema:
-    """Return the columns by the first records of some files."""
+    """Return the columns, from the first records of some files."""
     kinds: dict[str, Kind] = {}
     lengths: dict[str, set[int]] = {}
     for record in records:
@@ -219,7 +219,7 @@ def _schema(
 
 
 def _typed(kind: pa.DataType, length: int) -> pa.DataType:
-    """Return the type of a column: one value, as many as each row has, or lists of any length."""
+    """Return the type of a column: scalars, arrays of fixed length, or lists of any length."""
     if length == 1:
         return kind
     return pa.list_(kind, length) if length else pa.list_(kind)
@@ -232,7 +232,7 @@ def _columns(
 
 
 def _column(path: str, rows: Sequence[tuple[int, dict[str, Feature]]], column: pa.Field) -> Array:
-    """Return a column of rows, shape (rows,) or (rows, values); of objects where these differ."""
+    """Return a column, shape (rows,) or (rows, values); of objects if lengths differ."""
     length, kind = _shape(column.type)
     dtype = _DTYPES[kind]
     is_number = kind != "bytes"
@@ -250,7 +250,7 @@ def _column(path: str, rows: Sequence[tuple[int, dict[str, Feature]]], column: p
 
 
 def _shape(kind: pa.DataType) -> tuple[int, Kind]:
-    """Return how many values a row has, 0 for any number, and of what kind they are."""
+    """Return the number of values of a row, 0 for any, and their kind."""
     length = 1
     if pa.types.is_fixed_size_list(kind):
         length, kind = kind.list_size, kind.value_type
@@ -260,7 +260,7 @@ def _shape(kind: pa.DataType) -> tuple[int, Kind]:
 
 
 def _of_row(feature: Feature | None, length: int, kind: Kind) -> Array | None:
-    """Return the values of a row, missing ones as numpy has them; None for what does not fit."""
+    """Return the values of a row, with NaN or None for missing ones; None for a mismatch."""
     values: Sequence[object] | Array
     if feature is None or not len(feature.values):
         if length and kind == "int64":

@@ -1,4 +1,4 @@
-"""Films, of which each frame is a row, as FFmpeg decodes them."""
+"""Videos, decoded by FFmpeg, with one row per frame."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from trainshed.data.sources.listing import Found
     from trainshed.data.sources.opener import Opener
 
-# As FFmpeg names them. Others that it knows are lists of addresses, which it would ask.
+# FFmpeg's names. Other formats are playlists, whose addresses it would fetch.
 _CONTAINERS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpeg,mpegts,mpegvideo,m4v,h264,hevc"
 _MICROSECONDS = 1e6
 _COLUMNS = ("frame", "number", "path")
@@ -61,7 +61,7 @@ class Video(Format):
                 raise SpecError([Problem(f"{field}.path", f"{_say(size)} in {where}", want)])
         kinds = (pa.fixed_shape_tensor(pa.uint8(), (*first, 3)), pa.int64(), pa.string())
         schema = pa.schema(list(zip(_COLUMNS, kinds, strict=True)))
-        # Which frames are held out is drawn by their places in what one task reads: a film alone.
+        # Frames are split by their position in a task's input: one video per task.
         fragments = [Fragment(file.where, n, (), None, file.bytes) for n, file in enumerate(files)]
         return replace(scan, schema=schema), fragments
 
@@ -76,7 +76,7 @@ class Video(Format):
     ) -> Iterator[Columns]:
         names, path = columns or _COLUMNS, fragment.path
         frames = _frames(path, scan, opened)
-        if "frame" not in names:  # the pixels of many would be held for nothing
+        if "frame" not in names:  # avoids holding pixels for nothing
             frames = ((number, _NOTHING) for number, _ in frames)
         while rows := list(islice(frames, chunk_rows)):
             found: Columns = {
@@ -103,11 +103,11 @@ def _options(scan: Scan) -> VideoOptions:
 
 @contextmanager
 def _film(path: str, raw: pa.NativeFile) -> Iterator[InputContainer]:
-    """Open a film.
+    """Open a video.
 
     Raises:
-        DataError: naming it when it is none, or its frames cannot be decoded.
-        OSError: when the storage does not give it.
+        DataError: naming it if it is invalid, or its frames cannot be decoded.
+        OSError: if the storage does not return it.
     """
     import av
 
@@ -115,14 +115,14 @@ def _film(path: str, raw: pa.NativeFile) -> Iterator[InputContainer]:
         with av.open(raw, container_options={"format_whitelist": _CONTAINERS}) as film:
             if not film.streams.video:
                 raise DataError(f"{path}: a film without pictures")
-            # A task has one core, and its frames are wanted in their order.
+            # A task has one core, and needs the frames in order.
             film.streams.video[0].codec_context.thread_count = 1
             yield film
     except av.FFmpegError as error:
         if isinstance(error, OSError):
             raise
         said = error.strerror
-        if isinstance(error, av.ArgumentError):  # as it says of those that are not to be opened
+        if isinstance(error, av.ArgumentError):  # FFmpeg's error for excluded formats
             said = f"{said}, or no container of {_CONTAINERS}"
         raise DataError(f"{path}: {said}") from error
 
@@ -134,7 +134,7 @@ def _size(path: str, opened: Opener) -> tuple[int, int]:
 
 
 def _frames(path: str, scan: Scan, opened: Opener) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-    """Yield (number, pixels of shape (height, width, 3)) of the frames that are taken."""
+    """Yield (number, pixels of shape (height, width, 3)) of the selected frames."""
     assert scan.schema
     options, number = _options(scan), -1
     height, width, _ = scan.schema.field("frame").type.shape

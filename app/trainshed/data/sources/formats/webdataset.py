@@ -1,4 +1,4 @@
-"""Tar files of samples: members of one name, up to its first dot, are a row."""
+"""Tar files of samples: members with the same name up to the first dot are a row."""
 
 from __future__ import annotations
 
@@ -40,34 +40,34 @@ if TYPE_CHECKING:
     from trainshed.data.sources.opener import Opener
 
 KEY = "__key__"
-# By which the columns of a file are told.
+# Bytes of a file from which its columns are inferred.
 HEAD_SAMPLES = 32
-# By the last part of an ending, as the tools that write such files decode them; never a pickle,
-# which may run anything.
+# By the last part of an ending, as the tools that write such files decode them; never pickles,
+# which may run code.
 NUMBERS = ("cls", "cls2", "id", "index", "inx")
 TEXTS = ("txt", "text", "transcript")
 DECODED = (*NUMBERS, *TEXTS, "json", "npy")
 _INT64 = np.iinfo(np.int64)
-# What those tools keep of themselves.
+# Metadata files of those tools.
 _META = re.compile(r"__[^/]*__(/|$)")
 
 
 @dataclass(frozen=True)
 class _Sample:
-    """The members of a name, by their endings in small letters."""
+    """The members of a sample, by their endings in lower case."""
 
     path: str
     key: str
     members: dict[str, Member]
 
     def where(self, ending: str) -> str:
-        """Return where a member lies, for errors."""
+        """Return the location of a member, for errors."""
         member = self.members[ending]
         return f"{self.path}: member {member.name} from byte {member.place}"
 
 
 class Webdataset(Format):
-    """Samples, in the column `__key__` and one for each ending."""
+    """Samples, in the column `__key__` and one per ending."""
 
     suffixes = with_packed(".tar")
     unmoving = ("decode",)
@@ -89,7 +89,7 @@ class Webdataset(Format):
         if not found:
             want = "members whose name has a dot: key.ending"
             raise SpecError([Problem(f"{field}.path", files[0].where, want)])
-        # Where a member begins only the ones before it tell: a file is read by one task.
+        # Only the members before it tell where a member begins: one task reads a file.
         fragments = [Fragment(file.where, n, (), None, file.bytes) for n, file in enumerate(files)]
         return replace(scan, schema=schema), fragments
 
@@ -107,7 +107,7 @@ class Webdataset(Format):
         options, known = _options(scan), frozenset(scan.schema.names)
         with opened(fragment.path, WHOLE) as raw:
             rows: list[_Sample] = []
-            # From an address all bytes come ahead, those that nobody wants, too.
+            # From an address all bytes are prefetched, including skipped ones.
             tape = Tape(unpacked(fragment.path, raw), can_seek=not is_remote(fragment.path))
             wants = frozenset(columns or scan.schema.names).__contains__
             for sample in _samples(tape, fragment.path, wants):
@@ -132,16 +132,16 @@ def _options(scan: Scan) -> WebdatasetOptions:
 
 
 def _samples(tape: Tape, path: str, wants: Callable[[str], bool]) -> Iterator[_Sample]:
-    """Yield the samples of a tar file in their order.
+    """Yield the samples of a tar file in order.
 
     Args:
-        tape: the file's.
+        tape: the file's stream.
         path: of the file, for errors.
-        wants: says by its ending whether the content of a member is wanted.
+        wants: predicate of an ending whose content is wanted.
 
     Raises:
-        DataError: naming file and member where it is not whole, and where members of a sample do
-            not lie together.
+        DataError: with file and member, if it is incomplete, or members of a sample are not
+            adjacent.
     """
     sample, done = _Sample(path, "", {}), set()
 
@@ -173,7 +173,7 @@ def _samples(tape: Tape, path: str, wants: Callable[[str], bool]) -> Iterator[_S
 
 
 def _split(name: str) -> tuple[str, str] | None:
-    """Return the key and the ending of a member's name; None where it is part of no sample."""
+    """Return the key and the ending of a member's name; None if it belongs to no sample."""
     folder, slash, file = name.rpartition("/")
     stem, dot, ending = file.partition(".")
     if not (stem and dot) or _META.match(name):
@@ -184,7 +184,7 @@ def _split(name: str) -> tuple[str, str] | None:
 def _head(
     path: str, opened: Opener, wants: Callable[[str], bool] = lambda _: False
 ) -> tuple[list[_Sample], int]:
-    """Return the first samples of a file, and where they end in the unpacked file."""
+    """Return the first samples of a file, and their end in the decompressed file."""
     found, end = [], 0
     with opened(path) as raw:
         for sample in _samples(Tape(unpacked(path, raw), can_seek=True), path, wants):
@@ -196,7 +196,7 @@ def _head(
 
 
 def _schema(samples: Sequence[_Sample], options: WebdatasetOptions) -> pa.Schema:
-    """Return the columns by the first samples of some files."""
+    """Return the columns, from the first samples of some files."""
     kinds: dict[str, set[pa.DataType]] = {}
     for sample in samples:
         for ending in sample.members:
@@ -216,12 +216,12 @@ def _type_of(value: object, ending: str) -> pa.DataType:
         return pa.fixed_shape_tensor(kind, value.shape) if value.ndim else kind
     if isinstance(value, int) and _kind(ending) in NUMBERS:
         return pa.int64()
-    # What JSON holds is not known to Arrow: it stays a column of objects, as texts are.
+    # JSON values have no Arrow type: a column of objects, like texts.
     return pa.binary() if isinstance(value, bytes) else pa.string()
 
 
 def _tells_type(ending: str, options: WebdatasetOptions) -> bool:
-    """Say whether what a member holds is looked at for its type: else it is bytes."""
+    """Return whether a member is decoded to find its type: else it is bytes."""
     return options.decode and _kind(ending) in DECODED
 
 
@@ -230,10 +230,10 @@ def _kind(ending: str) -> str:
 
 
 def _value(sample: _Sample, ending: str, options: WebdatasetOptions) -> object:
-    """Return what a member holds.
+    """Return the value of a member.
 
     Raises:
-        DataError: naming file and member when it cannot be decoded.
+        DataError: with file and member, if it cannot be decoded.
     """
     content, kind = sample.members[ending].content, _kind(ending)
     if not options.decode:
@@ -267,7 +267,7 @@ def _columns(
 
 
 def _column(rows: Sequence[_Sample], column: pa.Field, options: WebdatasetOptions) -> Array:
-    """Return a column, shape (rows, ...) where all its values have one type and shape."""
+    """Return a column, shape (rows, ...) if all values have one type and shape."""
     ending = column.name
     if ending == KEY:
         return as_objects([sample.key for sample in rows])

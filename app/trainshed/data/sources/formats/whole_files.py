@@ -1,4 +1,4 @@
-"""Files that are a row each: pictures, and bytes of any kind."""
+"""Files that are one row each: images, and bytes of any kind."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from trainshed.data.sources.listing import Found
     from trainshed.data.sources.opener import Opener
 
-# Read by one task: a task costs some 10 ms, and each file of a bucket an answer to wait for.
+# Bytes per task: a task costs some 10 ms, and each file of a bucket a request.
 TASK_BYTES = 16 * 2**20
 TASK_FILES = 1024
-# Of a bucket, in flight at once.
+# Requests to a bucket in flight at once.
 FILES_AT_ONCE = 16
-# Columns that are given only to who names them.
+# Columns that are read only on request.
 UNASKED = frozenset({"path"})
 
 
 class Binary(Format):
-    """Files as they are, in the columns `bytes` and `path`."""
+    """Files unchanged, in the columns `bytes` and `path`."""
 
     content = "bytes"
     beside: tuple[str, ...] = ("path",)
@@ -78,7 +78,7 @@ class Binary(Format):
 
 
 class Images(Binary):
-    """Pictures as they are stored, in the columns `image`, `label` and, if asked for, `path`."""
+    """Encoded images, in the columns `image`, `label` and, on request, `path`."""
 
     suffixes = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
     content = "image"
@@ -99,9 +99,9 @@ class Images(Binary):
 
 
 def group_files(files: Sequence[Found], most: int = TASK_BYTES) -> list[Fragment]:
-    """Return neighbouring files in groups, a task each: by their sizes alone.
+    """Return groups of neighbouring files, one per task, by their sizes.
 
-    most: bytes of a group, where it has more than one file.
+    most: maximum bytes of a group with more than one file.
     """
     fragments: list[Fragment] = []
     first, size = 0, 0
@@ -120,10 +120,10 @@ def _group(files: Sequence[Found], first: int, size: int) -> Fragment:
 
 
 def folders_of(files: Sequence[Found], field: str) -> tuple[str, ...]:
-    """Return the folders right below the dataset's, by name: a file's is its label.
+    """Return the folders directly below the dataset's, by name: a file's folder is its label.
 
     Raises:
-        SpecError: naming a file that lies in none.
+        SpecError: naming a file outside of such a folder.
     """
     for file in files:
         if "/" not in file.name:
@@ -133,7 +133,7 @@ def folders_of(files: Sequence[Found], field: str) -> tuple[str, ...]:
 
 
 def labels_of(paths: Sequence[str], scan: Scan) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return the number of each file's folder, shape (files,)."""
+    """Return the index of each file's folder, shape (files,)."""
     numbers = {name: number for number, name in enumerate(scan.classes)}
     found = [numbers[scan.name_of(path).partition("/")[0]] for path in paths]
     return np.asarray(found, dtype=np.int64)
@@ -142,9 +142,9 @@ def labels_of(paths: Sequence[str], scan: Scan) -> np.ndarray[tuple[int], np.dty
 def read_files(
     fragment: Fragment, chunk_rows: int, opened: Opener
 ) -> Iterator[tuple[Sequence[str], list[bytes]]]:
-    """Yield (paths, contents) of at most so many files at a time, in their order.
+    """Yield (paths, contents) of at most this many files at a time, in order.
 
-    From an address all come while the first ones are looked at: a fragment has little enough.
+    From an address all files are fetched ahead: a fragment is small enough.
     """
     paths = fragment.paths
 
@@ -168,7 +168,7 @@ def read_files(
 
 
 def unread(fragment: Fragment, chunk_rows: int) -> Iterator[tuple[Sequence[str], list[bytes]]]:
-    """Yield the same of files whose names tell all that is asked: without what they hold."""
+    """Yield the same for files whose names suffice, without reading them."""
     for first in range(0, len(fragment.paths), chunk_rows):
         part = fragment.paths[first : first + chunk_rows]
         yield part, [b""] * len(part)
