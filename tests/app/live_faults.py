@@ -111,7 +111,7 @@ FAULTS: dict[str, Fault] = {
         at=5,
         starts=((0,),),
         warned=r"no checkpoint at step 8: OSError: \[Errno 5\] Input/output error: .*; training "
-        "goes on",
+        "continues",
     ),
     "a last checkpoint whose write fails with ESTALE": Fault(
         befalling.refuse_the_last_checkpoint,

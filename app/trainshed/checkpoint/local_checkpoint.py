@@ -123,9 +123,7 @@ def _of_user() -> Path:
         folder.mkdir(mode=0o700)
     found = folder.lstat()
     if found.st_uid != os.getuid() or found.st_mode & 0o022 or folder.is_symlink():
-        raise PermissionError(
-            f"{folder} is not owned by this user alone: checkpoints are fetched to it"
-        )
+        raise PermissionError(f"{folder} is not this user's alone: checkpoints are fetched to it")
     return folder
 
 

@@ -45,7 +45,7 @@ def test_what_a_killed_process_made_goes_and_what_is_being_made_stays(own_tempor
 
 def test_a_full_disk_is_said_with_what_to_do(own_temporary: Path) -> None:
     with (
-        pytest.raises(NoRoomError, match=f"{own_temporary} of this machine has no room") as caught,
+        pytest.raises(NoRoomError, match=f"{own_temporary} has too little space") as caught,
         made_aside("rows"),
         Path("/dev/full").open("wb", buffering=0) as full,
     ):
