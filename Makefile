@@ -11,7 +11,7 @@ RUN_FILE ?= manifests/trainingrun.yaml
 PYTEST_ARGS ?=
 # Tests that share an API server or a Ray stay in one process (tests/gates.py).
 WORKERS ?= 2
-PYTEST := $(BIN)/python -m pytest $(if $(DURATIONS),--rooms)
+PYTEST := $(BIN)/python -m pytest $(if $(DURATIONS),--packages)
 SIDE_BY_SIDE := -n $(WORKERS) --dist loadgroup
 SOURCES := $(wildcard api app controller examples tests benchmarks hack)
 
@@ -33,8 +33,8 @@ run: setup ## Train manifests/trainingrun.yaml on the digits; RUN_ARGS=--fresh t
 
 ##@ Check (docs/testing.md)
 # Two processes side by side: numeric libraries that each take all cores only fight each other.
-check test test-tensorflow room: export OMP_NUM_THREADS ?= 1
-.PHONY: check test test-gpu test-tensorflow test-azure room lint types layers soak faults stops seams
+check test test-tensorflow package: export OMP_NUM_THREADS ?= 1
+.PHONY: check test test-gpu test-tensorflow test-azure package lint types layers soak faults stops seams
 check: lint types layers ## lint, types, layers, every test that starts neither Ray nor a server
 	@$(PYTEST) $(SIDE_BY_SIDE) -m "not (ray or control_plane or s3 or e2e or gpu or tensorflow or azure)" $(PYTEST_ARGS)
 
@@ -50,8 +50,8 @@ test-tensorflow: setup ## What needs TensorFlow, which is installed beside .venv
 test-azure: setup ## What needs a store that speaks as Azure's; Node.js and npm have to be there
 	@hack/azurite.sh $(BIN)/python -m pytest -m "azure and not e2e" $(PYTEST_ARGS)
 
-room: setup ## The tests of one room alone: make room ROOM=app/data
-	@$(PYTEST) -m "not (e2e or gpu or tensorflow or azure)" $(PYTEST_ARGS) tests/$(ROOM)
+package: setup ## The tests of one package alone: make package PACKAGE=app/data
+	@$(PYTEST) -m "not (e2e or gpu or tensorflow or azure)" $(PYTEST_ARGS) tests/$(PACKAGE)
 
 lint: setup ## Style and format
 	@$(BIN)/ruff check $(SOURCES)
@@ -60,7 +60,7 @@ lint: setup ## Style and format
 types: setup ## mypy, strict
 	@$(BIN)/mypy
 
-layers: setup ## Which room may import which
+layers: setup ## Which package may import which
 	@$(BIN)/lint-imports
 
 soak: setup ## Play the controller's world by seed, in virtual time: make soak SECONDS=3600 SEEDS=1,2

@@ -1,4 +1,4 @@
-"""A contract for import-linter: what is private to a library is imported by some rooms alone.
+"""A contract for import-linter: what is private to a library is imported by some packages alone.
 
 import-linter itself sees a library as one module.
 """
@@ -41,7 +41,7 @@ class PrivateContract(Contract):
         library = cast("str", self.library)
         allowed = cast("set[Module]", self.allowed)
         for importer in graph.find_modules_that_directly_import(library):
-            if any(f"{importer}.".startswith(f"{room.name}.") for room in allowed):
+            if any(f"{importer}.".startswith(f"{package.name}.") for package in allowed):
                 continue
             for each in graph.get_import_details(importer=importer, imported=library):
                 if PRIVATE.search(each["line_contents"]):

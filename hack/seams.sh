@@ -17,4 +17,4 @@ if ! [ -e "$VIRTUAL_ENV/.stamp" ]; then
 fi
 # What is there, then how it behaves.
 behaviour=(tests/app/ray_train/test_{trainer,relay,later,lost,process_group}.py tests/app/ray_compat/test_lost_nodes.py)
-exec "$VIRTUAL_ENV/bin/python" -m pytest -q -p no:cacheprovider tests/ray_seams "${behaviour[@]}"
+exec "$VIRTUAL_ENV/bin/python" -m pytest -q -p no:cacheprovider tests/ray_compat "${behaviour[@]}"

@@ -1,4 +1,4 @@
-"""What every gate has in common: who runs beside whom, skips that are refused, seconds by room."""
+"""What every gate has in common: who runs beside whom, refused skips, seconds by package."""
 
 from collections import defaultdict
 from collections.abc import Generator
@@ -13,8 +13,8 @@ KEPT_HEAD = "head"
 STARTS = ("e2e", "control_plane", "ray", "s3")
 NOTHING = "nothing"
 _STARTS = "starts"
-# A room of the app holds a dozen packages: these are looked at one by one.
-DEEP_ROOMS = frozenset({"app"})
+# The package of the app holds a dozen others: these are looked at one by one.
+DEEP_PACKAGES = frozenset({"app"})
 _MOST_LISTED = 15
 
 
@@ -26,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="a skipped test that would start Ray, a server or a cluster fails",
     )
-    group.addoption("--rooms", action="store_true", help="print seconds by room at the end")
+    group.addoption("--packages", action="store_true", help="print seconds by package at the end")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -87,18 +87,18 @@ def what_it_starts(report: pytest.TestReport) -> str:
     return str(dict(report.user_properties).get(_STARTS, NOTHING))
 
 
-def room_of(nodeid: str) -> str:
-    """Return the room of a test, such as tests/api, or tests/app/data."""
+def package_of(nodeid: str) -> str:
+    """Return the package of a test, such as tests/api, or tests/app/data."""
     parts = PurePosixPath(nodeid.partition("::")[0]).parts
-    depth = 3 if len(parts) > 3 and parts[1] in DEEP_ROOMS else 2
+    depth = 3 if len(parts) > 3 and parts[1] in DEEP_PACKAGES else 2
     return "/".join(parts[:depth])
 
 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Print the table of seconds by room, dearest first, and the dearest tests."""
-    if not config.getoption("rooms"):
+    """Print the table of seconds by package, dearest first, and the dearest tests."""
+    if not config.getoption("packages"):
         return
     seconds: dict[tuple[str, str], float] = defaultdict(float)
     tests: dict[tuple[str, str], set[str]] = defaultdict(set)
@@ -107,15 +107,15 @@ def pytest_terminal_summary(
         for report in reports:
             if not isinstance(report, pytest.TestReport):
                 continue
-            key = room_of(report.nodeid), what_it_starts(report)
+            key = package_of(report.nodeid), what_it_starts(report)
             seconds[key] += report.duration
             tests[key].add(report.nodeid)
             by_test[report.nodeid] += report.duration
-    terminalreporter.section("seconds by room")
-    terminalreporter.line(f"{'seconds':>8}  {'tests':>5}  {'starts':<14}room")
-    for (room, starts), spent in sorted(seconds.items(), key=lambda item: -item[1]):
-        count = len(tests[room, starts])
-        terminalreporter.line(f"{spent:8.1f}  {count:5}  {starts:<14}{room}")
+    terminalreporter.section("seconds by package")
+    terminalreporter.line(f"{'seconds':>8}  {'tests':>5}  {'starts':<14}package")
+    for (package, starts), spent in sorted(seconds.items(), key=lambda item: -item[1]):
+        count = len(tests[package, starts])
+        terminalreporter.line(f"{spent:8.1f}  {count:5}  {starts:<14}{package}")
     terminalreporter.section("the longest tests")
     for nodeid, spent in sorted(by_test.items(), key=lambda item: -item[1])[:_MOST_LISTED]:
         terminalreporter.line(f"{spent:8.1f}  {nodeid}")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.gates import room_of
+from tests.gates import package_of
 
 # The tests of a small project that uses what ours uses.
 PROJECT = """
@@ -74,7 +74,7 @@ def test_a_module_that_skips_itself_fails_where_skips_are_refused(
 
 
 def test_the_table_counts_each_test_once_by_what_it_starts(project: pytest.Pytester) -> None:
-    lines = run(project, "--rooms").stdout.str().splitlines()
+    lines = run(project, "--packages").stdout.str().splitlines()
 
     table = [line.split()[1:3] for line in lines if line.endswith("e2e/test_project.py")]
     assert sorted(table) == [["1", "control_plane"], ["1", "nothing"], ["1", "s3"], ["3", "ray"]]
@@ -114,12 +114,12 @@ def test_who_shares_a_server_or_a_ray_runs_in_one_process(project: pytest.Pytest
 
 
 @pytest.mark.parametrize(
-    ("nodeid", "room"),
+    ("nodeid", "package"),
     [
         ("tests/api/test_crd.py::test_a", "tests/api"),
         ("tests/app/test_recovery.py::test_a[x/y]", "tests/app"),
         ("tests/app/data/test_feeder.py::test_a", "tests/app/data"),
     ],
 )
-def test_a_room_is_a_folder_of_tests_and_in_the_app_a_package(nodeid: str, room: str) -> None:
-    assert room_of(nodeid) == room
+def test_a_room_is_a_folder_of_tests_and_in_the_app_a_package(nodeid: str, package: str) -> None:
+    assert package_of(nodeid) == package

@@ -1,4 +1,4 @@
-"""Names and numbers that more than one room uses and nobody configures."""
+"""Names and numbers that more than one package uses and nobody configures."""
 
 from __future__ import annotations
 

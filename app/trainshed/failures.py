@@ -40,7 +40,7 @@ Kind = Literal[
 
 
 @dataclass(frozen=True)
-class FailureRule:
+class FailureHandling:
     """What follows a fault.
 
     Args:
@@ -56,31 +56,31 @@ class FailureRule:
 
 
 # Where several workers failed the first kind of this order counts: what the others say follows it.
-RULES: Mapping[Kind, FailureRule] = {
-    "code": FailureRule(APPLICATION, 0),
-    "data": FailureRule(APPLICATION, 0),
-    "slice": FailureRule(
+RULES: Mapping[Kind, FailureHandling] = {
+    "code": FailureHandling(APPLICATION, 0),
+    "data": FailureHandling(APPLICATION, 0),
+    "slice": FailureHandling(
         APPLICATION,
         0,
         "BatchNorm cannot train on a single row of a worker (feed.lastBatch: drop leaves a smaller "
         "last step out)",
     ),
     # The same allocation would only fail again; another attempt may find another neighbour.
-    "memory": FailureRule(OUT_OF_MEMORY, 0),
-    "killed": FailureRule(OUT_OF_MEMORY, None, "a node ran out of memory"),
+    "memory": FailureHandling(OUT_OF_MEMORY, 0),
+    "killed": FailureHandling(OUT_OF_MEMORY, None, "a node ran out of memory"),
     # Room comes in minutes, if at all: the pauses between attempts are for that.
-    "full": FailureRule(INFRASTRUCTURE, 0, "the storage is full"),
-    "scratch": FailureRule(INFRASTRUCTURE, 0, "the disk of a node is full"),
+    "full": FailureHandling(INFRASTRUCTURE, 0, "the storage is full"),
+    "scratch": FailureHandling(INFRASTRUCTURE, 0, "the disk of a node is full"),
     # The next attempt goes on from the one before.
-    "damaged": FailureRule(INFRASTRUCTURE, 0, "a checkpoint is damaged"),
+    "damaged": FailureHandling(INFRASTRUCTURE, 0, "a checkpoint is damaged"),
     # A worker that starts again mostly gets the same GPU.
-    "gpu": FailureRule(INFRASTRUCTURE, 2, "a GPU is broken"),
-    "storage": FailureRule(INFRASTRUCTURE, None, "the storage failed"),
-    "network": FailureRule(INFRASTRUCTURE, None, "the network failed"),
-    "node": FailureRule(INFRASTRUCTURE, None, "a node or one of its processes was lost"),
+    "gpu": FailureHandling(INFRASTRUCTURE, 2, "a GPU is broken"),
+    "storage": FailureHandling(INFRASTRUCTURE, None, "the storage failed"),
+    "network": FailureHandling(INFRASTRUCTURE, None, "the network failed"),
+    "node": FailureHandling(INFRASTRUCTURE, None, "a node or one of its processes was lost"),
     # Ranks that disagree on what to do next hang for ever, and each time-out may take half an hour.
-    "timeout": FailureRule(INFRASTRUCTURE, 1, "workers waited for each other in vain"),
-    "peer": FailureRule(INFRASTRUCTURE, None, "another worker is gone"),
+    "timeout": FailureHandling(INFRASTRUCTURE, 1, "workers waited for each other in vain"),
+    "peer": FailureHandling(INFRASTRUCTURE, None, "another worker is gone"),
 }
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hack.faults.table import Fault
 
-ROOMS = ("api", "app", "controller", ".")
+PATHS = ("api", "app", "controller", ".")
 # Says where the packages come from, in a process of its own.
 PROBE = """
 import trainshed, trainshed_api, trainshed_controller
@@ -55,7 +55,7 @@ class Checkout:
     @property
     def environment(self) -> dict[str, str]:
         """Return what makes processes import the copy, and no compiled file of another fault."""
-        path = os.pathsep.join(str(self.root / room) for room in ROOMS)
+        path = os.pathsep.join(str(self.root / folder) for folder in PATHS)
         return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
 
     def check_imports(self) -> None:

@@ -40,7 +40,7 @@ def read_faults() -> list[Fault]:
             old=entry["old"],
             new=entry["new"],
             kind=entry["kind"],
-            pure=tuple(table["rooms"][entry["room"]]["pure"]),
+            pure=tuple(table["packages"][entry["package"]]["pure"]),
             slow=tuple(entry["slow"]),
         )
         for entry in table["faults"]

@@ -1,4 +1,4 @@
-"""One fault and the tests: those of its room that are quick, then those that are slow."""
+"""One fault and the tests: those of its package that are quick, then those that are slow."""
 
 import re
 import subprocess

@@ -108,8 +108,8 @@ def wait_for_step(file: Path, step: int, attempt: int = 1, timeout_seconds: floa
 
 def import_path() -> str:
     """Return where processes of tests import from; what `make test-tensorflow` adds comes last."""
-    rooms = [str(ROOT / room) for room in ("api", "app", ".")]
-    return os.pathsep.join([*rooms, *filter(None, [os.environ.get("PYTHONPATH")])])
+    paths = [str(ROOT / path) for path in ("api", "app", ".")]
+    return os.pathsep.join([*paths, *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 def end_group(process: subprocess.Popen[str]) -> None:

@@ -79,8 +79,8 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path | None]:
 def stage(disk: Path | None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A Ray with a node for workers and one for data, in a world that may refuse calls."""
     world = tmp_path_factory.mktemp("world")
-    rooms = [ROOT / "tests" / "app" / "faulty_world", ROOT / "api", ROOT / "app", ROOT]
-    path = os.pathsep.join(str(room) for room in rooms)
+    folders = [ROOT / "tests" / "app" / "faulty_world", ROOT / "api", ROOT / "app", ROOT]
+    path = os.pathsep.join(str(folder) for folder in folders)
     environment = {"PYTHONPATH": path, "TRAINSHED_TEST_WORLD": str(world)}
     home, data = tmp_path_factory.mktemp("home"), Mark()
     with (

@@ -1,4 +1,4 @@
-"""What is private to a library is imported by the rooms that may, also for types alone."""
+"""What is private to a library is imported by the packages that may, also for types alone."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
-"""Ray where it is bent, one private part a module. Imports nothing of ours.
+"""Ray's private parts that Trainshed relies on, one a module. Imports no other package of ours.
 
-What is ours comes in as values and calls. With `on_ray` the only importer of Ray's private parts;
-tests/ray_seams holds what these parts stand on.
+The packages above pass values and callables in. Only this package and `ray_train` import private
+parts of Ray; tests/ray_compat checks that Ray still has them.
 """

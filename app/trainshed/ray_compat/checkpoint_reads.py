@@ -1,7 +1,7 @@
 """Tells when a training function asks Ray Train for its checkpoints.
 
 Public functions of `ray.train` ask one object of each worker's process, private to Ray 2.60, the
-pinned release; tests/ray_seams holds it.
+pinned release; tests/ray_compat holds it.
 """
 
 from __future__ import annotations

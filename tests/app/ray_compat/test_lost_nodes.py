@@ -24,10 +24,10 @@ drop_nodes(sys.argv[1], set(sys.argv[2:]))
 
 def drop(head: Head, *pods: str) -> None:
     """Say that Pods are gone, without joining the cluster."""
-    rooms = os.pathsep.join(str(ROOT / room) for room in ("api", "app"))
+    paths = os.pathsep.join(str(ROOT / path) for path in ("api", "app"))
     subprocess.run(
         [sys.executable, "-c", DROP, head.gcs, *pods],
-        env={**os.environ, **head.inside, "PYTHONPATH": rooms},
+        env={**os.environ, **head.inside, "PYTHONPATH": paths},
         check=True,
         timeout=120,
     )
