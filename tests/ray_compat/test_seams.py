@@ -23,7 +23,7 @@ SOURCES = Path(trainshed.__file__).parent
 PRIVATE = ("ray.train.v2", "ray.core.generated")
 # Methods of ours, beside those that Ray calls.
 OURS = {
-    "LateStateManager": {"begin"},
+    "DeferredStateManager": {"begin"},
     "PlannedShard": {"_bundles", "world_size"},
     "UsersErrorsAreFinal": {"_is_spent"},
     "_Guard": {"_is_left", "_others_wait", "_may_end"},
@@ -192,4 +192,4 @@ def test_seams_are_found() -> None:
     # A test of nothing passes, too.
     assert len(NAMES) > 40
     found = {each.__name__ for module in MODULES for each in classes_on_ray(module)}
-    assert {"Trainer", "LateState", "ScriptRelay", "PlannedShard"} <= found
+    assert {"Trainer", "DeferredStateExport", "ScriptRelay", "PlannedShard"} <= found

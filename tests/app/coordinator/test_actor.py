@@ -13,13 +13,16 @@ from trainshed_api.progress import Event, WarningEvent
 ROOT = Path(__file__).parents[3]
 FEEDS = """
 import sys
-from trainshed.data.loader import feeder
+from trainshed.data.loader import data_server
 from trainshed.coordinator.actor import Coordinator
 from trainshed.coordinator.stage_rates import Means
 
 loaded = []
-feeder.Feeder.start = lambda _: loaded.append("trainshed.ray_compat.train_controller" in
-sys.modules) Coordinator(0.0).feed({}, feeder.Limits(1), Means(1, 1))
+def start(_):
+    loaded.append("trainshed.ray_compat.train_controller" in sys.modules)
+
+data_server.DataServer.start = start
+Coordinator(0.0).feed({}, data_server.ExecutionLimits(1), Means(1, 1))
 sys.exit(loaded != [True])
 """
 # How long events take to come in while somebody looks; without order between both some are lost.

@@ -7,14 +7,14 @@ from pathlib import Path
 from trainshed.worker.lazy_compiler import NAME
 
 ROOT = Path(__file__).resolve().parents[3]
-LEAVE_OUT = "compiler.leave_out()"
+LEAVE_OUT = "lazy_compiler.leave_out()"
 # Trains as two workers do, with each optimizer, and says what it has learned.
 TRAIN = """
 import os, sys, threading
 import torch
 import torch.distributed as dist
 from torch import nn
-from trainshed.worker import compiler
+from trainshed.worker import lazy_compiler
 
 dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
 {before}
@@ -63,7 +63,8 @@ def check():
         assert part is getattr(real, name) is sys.modules[f"torch._dynamo.{name}"], name
         assert part.__spec__.origin == part.__file__, name
     assert real.utils.config is real.config
-    assert not [found for found in sys.meta_path if type(found).__module__ == compiler.__name__]
+    ours = lazy_compiler.__name__
+    assert not [found for found in sys.meta_path if type(found).__module__ == ours]
     # What may not be compiled is not compiled from now on either.
     assert getattr(zero_grad, "__dynamo_disable") is not zero_grad
     assert getattr(zero_grad, "__dynamo_disable")._torchdynamo_disable

@@ -16,7 +16,7 @@ import ray
 import torch
 from torch import nn
 
-from trainshed.worker.throughput import Pace
+from trainshed.worker.throughput import ThroughputMeter
 
 
 def in_my_code():
@@ -32,7 +32,7 @@ def through_ray():
 
 
 def through_trainshed():
-    Pace(clock=in_my_code).step(1)
+    ThroughputMeter(clock=in_my_code).step(1)
 
 
 def from_another():

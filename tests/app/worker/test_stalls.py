@@ -5,15 +5,15 @@ import sys
 
 STEPS = """
 import ctypes, sys, time
-from trainshed.worker.watchdog import Stalls
+from trainshed.worker.watchdog import Watchdog
 
-stalls = Stalls(float(sys.argv[1]), float(sys.argv[2]))
+watchdog = Watchdog(float(sys.argv[1]), float(sys.argv[2]))
 if "first" in sys.argv:
-    stalls.begin()
+    watchdog.begin()
 else:
-    stalls.step()
+    watchdog.step()
 if "done" in sys.argv:
-    stalls.step()
+    watchdog.step()
 
 def hang():
     # A C function that never lets Python's lock go, as a collective of a broken driver does.
@@ -21,7 +21,7 @@ def hang():
 
 hang()
 if "ends" in sys.argv:
-    stalls.close()
+    watchdog.close()
     time.sleep(1)
 """
 
