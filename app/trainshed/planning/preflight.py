@@ -342,21 +342,27 @@ def _measure(
         raise SpecError([Problem(draft.field, told[0].first[0].say(), want)])
     if not looked:
         return Measured(ROW_BYTES, keeps_rows, read_bytes=read_bytes, grouped=grouped), None
-    types = _types_of([each.columns for each in looked])
-    draft = replace(draft, transforms=with_types(draft.transforms, types))
-    looked = [
-        each._replace(columns=_settled(draft, each.fragment, each.columns, draft.transforms))
-        for each in looked
+    # These tell types alone: sizes are those of the first rows of fragments.
+    inside = [
+        _transformed(draft, fragment, PLACE_ROWS, [])
+        for fragment in (_places_inside(places) if draft.transforms or draft.augments else ())
     ]
-    samples = [_augmented(draft, each, seed) for each in looked]
+    typed = [*looked, *(each for each in inside if num_rows(each.columns))]
+    types = _types_of([each.columns for each in typed])
+    draft = replace(draft, transforms=with_types(draft.transforms, types))
+    typed = [
+        each._replace(columns=_settled(draft, each.fragment, each.columns, draft.transforms))
+        for each in typed
+    ]
+    samples = [_augmented(draft, each, seed) for each in typed]
     augmented_types = _types_of(samples)
     draft = replace(draft, augments=with_types(draft.augments, augmented_types))
     samples = [
         _settled(draft, each.fragment, sample, draft.augments)
-        for each, sample in zip(looked, samples, strict=True)
+        for each, sample in zip(typed, samples, strict=True)
     ]
     seen = replace(draft, changes_rows=draft.changes_rows or not keeps_rows)
-    for each, sample in zip(looked, samples, strict=True):
+    for each, sample in zip(looked, samples, strict=False):  # not those inside of fragments
         _check_columns(draft, sample, takes)  # a missing value makes another type of a column
         _check_values(draft, seen, each.fragment, sample)
         _try_collate(draft, each.fragment, sample, seed)
@@ -476,6 +482,20 @@ def _sample_places(source: Source) -> list[Fragment]:
     last = len(source.fragments) - 1
     places = sorted({round(place) for place in np.linspace(0, last, SAMPLE_PLACES)})
     return [source.fragments[place] for place in places]
+
+
+def _places_inside(places: Sequence[Fragment]) -> list[Fragment]:
+    """Return the middle and the last row group of fragments, as far as these are few."""
+    inside = [
+        replace(fragment, row_groups=(group,), rows=None)
+        for fragment in places
+        for group in dict.fromkeys(
+            (fragment.row_groups[len(fragment.row_groups) // 2], fragment.row_groups[-1])
+            if len(fragment.row_groups) > 1
+            else ()
+        )
+    ]
+    return inside[: SAMPLE_PLACES - len(places)]
 
 
 class _Seen(NamedTuple):

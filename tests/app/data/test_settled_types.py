@@ -84,6 +84,19 @@ def test_blocks_with_and_without_a_gap_have_the_type_of_the_first_rows(
         assert made[1][1] == [12.0 + 6 * rank + step for step in range(6)]
 
 
+@pytest.mark.parametrize("group", [1, 2])
+def test_row_groups_inside_of_a_file_tell_types_too(group: int, tmp_path: Path) -> None:
+    (tmp_path / "rows").mkdir()
+    table = pa.table({"id": np.arange(3 * ROWS)})
+    pq.write_table(table, tmp_path / "rows" / "0.parquet", row_group_size=ROWS)
+    gap = group * ROWS + 3
+
+    plan = prepared(tmp_path, transforms=gapped(at=gap), cache="none").plans["train"]
+
+    assert plan.row_bytes == 8 * 2  # of the first rows alone, with columns id and v
+    assert {kind for kind, _ in batches_of(plan, 0)} == {"torch.float64"}
+
+
 def test_a_gap_that_no_first_row_had_is_refused_with_column_value_and_function(
     tmp_path: Path,
 ) -> None:
