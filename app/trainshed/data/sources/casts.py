@@ -89,13 +89,13 @@ def find_misfit(array: Array, wanted: str, *, exactly: bool = False) -> Misfit |
     """Return the first value of a numeric column that a type cannot represent; None if all fit.
 
     An integer type (bool as 0 and 1) represents integers of its range, and no NaN. A floating point
-    type represents the integers that it holds exactly. Floats are rounded to a narrower floating
-    point type, but a finite one must not become infinite.
+    type represents every number that it does not round to infinity, whether the column holds
+    integers or floats.
 
     Args:
         array: of booleans, integers, floats or complex numbers, shape (rows, ...).
         wanted: name of the type, such as int64, float32 or bfloat16.
-        exactly: whether rounding floats is a misfit, too.
+        exactly: whether rounding is a misfit, too.
     """
     if not array.size or (sure := _sure_range(array.dtype, wanted, exactly)) is None:
         return None
@@ -106,11 +106,14 @@ def find_misfit(array: Array, wanted: str, *, exactly: bool = False) -> Misfit |
     flat = array.reshape(-1)
     blocks = (flat[at : at + _BLOCK_VALUES] for at in range(0, len(flat), _BLOCK_VALUES))
     is_inside = all(_is_inside(block, sure, whole=is_whole_wanted) for block in blocks)
+    if floats is None:
+        first = _not_an_integer if array.dtype.kind == "f" else _not_in_range
+        return None if is_inside else first(array, wanted)
     if array.dtype.kind == "f":
-        if floats is None:
-            return None if is_inside else _not_an_integer(array, wanted)
         return _not_a_float(array, wanted, floats, is_inside=is_inside, exactly=exactly)
-    return None if is_inside else _not_exact(array, wanted, floats)
+    if is_inside:
+        return None
+    return _not_exact(array, wanted, floats) if exactly else _infinite(array, wanted, floats)
 
 
 def common_type(arrays: Iterable[Array]) -> str | None:
@@ -151,7 +154,11 @@ def _sure_range(
             return None
         return -floats.most, floats.most
     least, most = _range_of(dtype.name)
-    low, high = (-(2**floats.digits), 2**floats.digits) if floats else _range_of(wanted)
+    if floats is None:
+        low, high = _range_of(wanted)
+    else:
+        high = 2**floats.digits if exactly else int(floats.most)
+        low = -high
     return None if low <= least and most <= high else (low, high)
 
 
@@ -188,12 +195,24 @@ def _not_real(array: Array, wanted: str, *, exactly: bool) -> Misfit | None:
     return find_misfit(array.real, wanted, exactly=exactly)
 
 
-def _not_exact(array: Array, wanted: str, floats: _Float | None) -> Misfit | None:
-    """Return the first integer outside an integer type, or not exact in a floating point type."""
-    if floats is None:
-        low, high = _range_of(wanted)
-        wrong = np.less(array, low) | np.greater(array, high)
-        return _first(array, wrong, *_outside(wanted, low, high))
+def _not_in_range(array: Array, wanted: str) -> Misfit:
+    low, high = _range_of(wanted)
+    wrong = np.less(array, low) | np.greater(array, high)
+    return _first(array, wrong, *_outside(wanted, low, high))
+
+
+def _infinite(array: Array, wanted: str, floats: _Float) -> Misfit | None:
+    """Return the first finite number that a floating point type rounds to infinity."""
+    bound = floats.least_infinite
+    wrong = np.less_equal(array, -bound) | np.greater_equal(array, bound)
+    if not (wrong.any() and (wrong := wrong & np.isfinite(array)).any()):
+        return None
+    most = f"{floats.most:.8g}"
+    return _first(array, wrong, *_outside(wanted, f"-{most}", most))
+
+
+def _not_exact(array: Array, wanted: str, floats: _Float) -> Misfit | None:
+    """Return the first integer that a floating point type would round."""
     # Unsigned, because the least 64-bit integer has a larger magnitude.
     size: NDArray[np.uint64] = np.abs(array.astype(np.int64)).astype(np.uint64)
     if array.dtype.kind == "u":
@@ -218,11 +237,8 @@ def _not_exact(array: Array, wanted: str, floats: _Float | None) -> Misfit | Non
 def _not_a_float(
     array: Array, wanted: str, floats: _Float, *, is_inside: bool, exactly: bool
 ) -> Misfit | None:
-    if not is_inside:
-        wrong = np.abs(array) >= floats.least_infinite
-        if wrong.any() and (wrong := wrong & np.isfinite(array)).any():
-            most = f"{floats.most:.8g}"
-            return _first(array, wrong, *_outside(wanted, f"-{most}", most))
+    if not is_inside and (misfit := _infinite(array, wanted, floats)):
+        return misfit
     if exactly:
         with np.errstate(over="ignore"):  # overflow is checked explicitly
             wrong = (array.astype(wanted) != array) & ~np.isnan(array)
