@@ -1,4 +1,4 @@
-"""The operator: TrainingRuns become RayJobs, one an attempt, and are told how they do.
+"""The operator: creates a RayJob for each attempt of a TrainingRun, and reports its status.
 
 Pure (no I/O, clock, environment or randomness): model, capacity, admission, judge, status, render,
 reconcile. Edges: handlers (the only importer of kopf), cluster (the only importer of the Kubernetes

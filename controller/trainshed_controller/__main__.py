@@ -1,4 +1,4 @@
-"""`python -m trainshed_controller`: the operator, until it is told to stop."""
+"""`python -m trainshed_controller`: runs the operator until it receives a signal."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def admit(
         if position > 1:
             reason = f"{position - 1} before it; {reason}"
         if others:
-            reason += f"; beside it run: {', '.join(sorted(others)[:5])}"
+            reason += f"; also running: {', '.join(sorted(others)[:5])}"
         lacks_pods = trouble if trouble and pack(free + to_come, request) else None
         if lacks_pods:
             reason += f"; {lacks_pods.message}"
@@ -134,7 +134,7 @@ def admit(
 
 
 def pack(rooms: Rooms, request: Request) -> Rooms | None:
-    """Return what is left when the workers and the data are placed; None where they do not fit."""
+    """Return the remaining capacity after workers and data are placed; None if they do not fit."""
     left = Counter(rooms)
     if not _place_workers(left, request) and not _place_data(left, request):
         return left
@@ -146,7 +146,7 @@ def pack(rooms: Rooms, request: Request) -> Rooms | None:
 
 
 def _place_workers(left: Rooms, request: Request) -> int:
-    """Take the workers out of the rooms; return how many found no place."""
+    """Subtract the workers from the nodes; return how many do not fit."""
     # The fullest Pods first, and those without GPUs for workers that need none: what is whole
     # stays whole for whoever needs it.
     kinds = _of_group(left, request.worker.group)
@@ -155,7 +155,7 @@ def _place_workers(left: Rooms, request: Request) -> int:
 
 
 def _place_data(left: Rooms, request: Request) -> int:
-    """Take the CPUs of the data out of the rooms; return how many found no place."""
+    """Subtract the CPUs of the data from the nodes; return how many do not fit."""
     by_gpu = sorted(_of_group(left, request.data_group), key=lambda room: (room.gpu, room.cpu))
     return _place(left, by_gpu, math.ceil(request.data_cpus), Room("", 1.0, 0.0, 0.0))
 
@@ -166,7 +166,7 @@ def _place(
     count: int,
     piece: Room,
 ) -> int:
-    """Take pieces out of rooms in this order; return how many found no place.
+    """Subtract pieces from the nodes in this order; return how many do not fit.
 
     Rooms that are alike are taken together: a cluster has few kinds of them, and many of each.
     """
@@ -198,7 +198,7 @@ def _of_group(rooms: Rooms, group: str) -> list[Room]:
 
 
 def _most_workers(room: Room, worker: Room) -> int:
-    """Return how many workers of this size fit into one room."""
+    """Return how many workers of this size fit on one node."""
     fits = [
         math.floor(have / need + _HAIR)
         for have, need in (
@@ -212,7 +212,7 @@ def _most_workers(room: Room, worker: Room) -> int:
 
 
 def _take(room: Room, piece: Room, count: int) -> Room:
-    # Rounded, so that rooms of which the same was taken are alike.
+    # Rounded, so that nodes with the same requests compare equal.
     return Room(
         room.group,
         round(room.cpu - piece.cpu * count, 6),

@@ -28,7 +28,7 @@ _SOON_SECONDS = 2.0
 
 
 def begin(turn: Turn, status: TrainingRunStatus) -> Plan:
-    """Begin the next attempt when nothing of the one before is left and there is room."""
+    """Begin the next attempt when the last one is cleaned up and the cluster has capacity."""
     if turn.run.spec.suspend:
         return Plan(suspended(turn, status), delete_jobs=_leftovers(turn))
     if status.holds("Suspended"):
@@ -73,7 +73,7 @@ def _is_over(turn: Turn, last: AttemptStatus) -> bool:
     """Say whether the driver of an attempt on a shared cluster runs no more, for sure.
 
     One that nobody saw start may have: its RayJob may be started and deleted while the controller
-    is away, or after the attempt was given up, and its driver outlives it where the head is silent.
+    is away, or after the attempt was abandoned; its driver survives where the head is silent.
     """
     if turn.seen.over:
         return True
@@ -116,7 +116,7 @@ def _trained_seconds(attempt: AttemptStatus) -> float:
 
 
 def _no_room(turn: Turn, status: TrainingRunStatus) -> Plan | None:
-    """Return what to say while there is no room on the shared cluster; None when there is."""
+    """Return the condition while the shared cluster has no capacity; None when it has."""
     name, place = shared_cluster(turn.run, turn.settings), turn.seen.place
     if closed := _closed(turn, name):
         reason, message, position = "ClusterNotShared", closed, 0
@@ -173,7 +173,7 @@ def _begin_now(turn: Turn, status: TrainingRunStatus) -> Plan:
 
 
 def wants_room(view: RunView) -> bool:
-    """Say whether the run waits for room, or will in a moment."""
+    """Say whether the run waits for capacity, or is about to."""
     if view.run is None or view.deleting or view.run.spec.suspend:
         return False
     status = view.status

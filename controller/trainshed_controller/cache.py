@@ -118,7 +118,7 @@ class Shelf(Generic[V]):
             for view in self._items.values()
             if view.namespace == namespace
             and names.uids.get(view.name) != view.uid
-            # What was made after the LIST cannot be in it.
+            # An object created after the LIST cannot be in it.
             and _age(view) <= _number(names.resource_version)
         ]
 
@@ -196,7 +196,7 @@ class Cache:
 
 
 def cluster_of(view: RunView, settings: Settings) -> str:
-    """Return the shared cluster that a run is meant for; empty for one of its own."""
+    """Return the shared cluster of a run; empty for a dedicated one."""
     if view.run is None:
         return ""
     cluster = view.run.spec.cluster

@@ -142,7 +142,7 @@ class Cluster:
         """Return the RayJob as it is now; None where there is none."""
         try:
             return read_job(await self._request("GET", _path(JOBS, namespace, name)))
-        except GoneError:  # a second answer has to say so too: much hangs on it
+        except GoneError:  # ask twice, because the answer has consequences
             found = await self.find(JOBS, namespace, name)
             return read_job(found) if found else None
 
@@ -253,7 +253,7 @@ class Cluster:
     ) -> JsonObject:
         """Return the answer; every way in which there can be none is an ApiError.
 
-        The client's generated methods check each argument anew at three times the cost.
+        The client's generated methods check each argument, at three times the cost.
         """
         wanted = f"{method} {path}"
         try:

@@ -103,7 +103,7 @@ class Controller:
     # ---------------------------------------------------------------- admission
 
     async def _admit(self, key: Key) -> None:
-        """Let the queue of a RayCluster say anew what it says of each run."""
+        """Requeue all runs that wait for a RayCluster."""
         cluster = self._cache.clusters.get(key.namespace, key.name)
         if cluster is None:
             return
@@ -176,7 +176,7 @@ class Controller:
         if plan.delete_run:
             await self._cluster.delete_run(view)
         if view is not before:
-            # What was written has consequences of its own, and the watch will not tell it again.
+            # The write has consequences, and the watch will not report it again.
             return min(plan.again_after or _SOON_SECONDS, _SOON_SECONDS)
         return plan.again_after
 
@@ -194,7 +194,7 @@ class Controller:
         try:
             written = await self._cluster.patch_status(view, patch)
         except ConflictError:
-            # Look at it as it is now; the next turn decides anew.
+            # Read the current state; the next reconcile decides again.
             fresh = await self._cluster.get_run(view.namespace, view.name)
             if fresh:
                 self._cache.runs.put(fresh)
@@ -209,7 +209,7 @@ class Controller:
         return written
 
     async def _create(self, view: RunView, number: int) -> None:
-        """Create the RayJob of an attempt that is written down; one that is there is adopted."""
+        """Create the RayJob of an attempt that is in the status; adopt an existing one."""
         shared = self._cache.clusters.get(view.namespace, cluster_of(view, self._settings))
         groups = shared.groups if shared else ()
         manifest = render_attempt(view, number, self._settings, self._key, groups)
@@ -240,7 +240,7 @@ class Controller:
             self.queue.add(key)
 
     async def trouble(self, key: Key, error: Exception, pause: float) -> None:
-        """Tell of a look that failed; what is a fault of ours is told to the run as well."""
+        """Log a failed reconcile; an internal error is reported in the run's conditions as well."""
         self._metrics.errors.inc()
         if isinstance(error, ApiError) and not isinstance(error, BugError):
             log.warning(

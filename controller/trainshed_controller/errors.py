@@ -8,7 +8,7 @@ from http import HTTPStatus
 from trainshed_api.json_object import as_object
 
 _FIRST_OF_SERVER = 500
-# Gone is no object: it is the version that a LIST was to go on from.
+# 410 Gone is about the resourceVersion of a LIST, not about an object.
 _PASSING = (
     HTTPStatus.UNAUTHORIZED,
     HTTPStatus.REQUEST_TIMEOUT,
@@ -23,7 +23,7 @@ class ApiError(Exception):
 
 
 class ConflictError(ApiError):
-    """Somebody changed the object meanwhile, or there is another one of that name: look again."""
+    """The object changed since it was read, or another one has its name: read it again."""
 
 
 class GoneError(ApiError):
@@ -55,7 +55,7 @@ class RefusedError(ApiError):
 
 
 class BugError(ApiError):
-    """What was asked is no request that the server knows, or its answer is none that we know."""
+    """The server does not know the request, or we do not know its answer."""
 
 
 def error_of(wanted: str, status: int, text: bytes, retry_after: str) -> ApiError:

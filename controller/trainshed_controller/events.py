@@ -51,7 +51,7 @@ class EventPoster:
         try:
             await asyncio.wait_for(self._waiting.join(), seconds)
         except TimeoutError:
-            log.warning("no Event: %d are given up", self._waiting.qsize())
+            log.warning("no Event: %d are dropped", self._waiting.qsize())
 
 
 def _name(view: RunView) -> str:

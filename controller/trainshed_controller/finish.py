@@ -40,7 +40,7 @@ def finish(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus, ending
         plan = Plan(status, again_after=_SOON_SECONDS)
     job = turn.seen.ray_job
     keep = job is None or job.deleting or (failure is not None and job.is_over)
-    # What failed for good stays to be looked at; what may still run does not.
+    # A failed RayJob stays for inspection; one that may still run does not.
     return plan if keep or job is None else replace(plan, delete_jobs=(job,))
 
 

@@ -1,4 +1,4 @@
-"""How a run is told that the controller itself failed over it. Pure."""
+"""The condition of a run over which the controller itself failed. Pure."""
 
 from __future__ import annotations
 

@@ -54,9 +54,9 @@ class JobsApi:
     async def is_over(
         self, namespace: str, cluster: str, job_id: str, seconds: float
     ) -> bool | None:
-        """Say whether the job runs no more: it ended, or this head never heard of it.
+        """Say whether the job is over: it ended, or this head does not know it.
 
-        None where nobody answers in so many seconds.
+        None if the head does not answer in time.
         """
         try:
             async with asyncio.timeout(seconds), self._get(namespace, cluster, job_id) as answer:
@@ -72,7 +72,7 @@ class JobsApi:
     async def read_log(
         self, namespace: str, cluster: str, job_id: str, seconds: float
     ) -> str | None:
-        """Return the end of what the job printed; None where nobody answers in so many seconds."""
+        """Return the end of the log of a job; None if the head does not answer in time."""
         path = f"{job_id}/logs"
         try:
             async with asyncio.timeout(seconds), self._get(namespace, cluster, path) as answer:

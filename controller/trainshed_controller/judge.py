@@ -96,7 +96,7 @@ def never_accepted(case: Case) -> Ending | None:
 
 
 def stopped_as_told(case: Case) -> Ending | None:
-    """It was told to stop, and its job is over without an error of its own."""
+    """The attempt was stopped, and its job ended without an error."""
     if case.attempt.stop_time is None:
         return None
     reason = case.attempt.stop_reason
@@ -181,7 +181,7 @@ def head_lost(case: Case) -> Ending | None:
     seen = (*case.seen.pods, *case.seen.gone)
     old = next((pod for pod in seen if known.startswith(f"{pod.uid}/")), None)
     if old is not None and old.preempted:
-        message = f"head Pod {old.name} had to make room on node {old.node}"
+        message = f"head Pod {old.name} was evicted from node {old.node}"
         return Ending("Preempted", "Preempted", message, node=old.node)
     if old is not None and old.evicted:
         message = f"head Pod {old.name} was evicted from node {old.node}: {old.evicted}"
@@ -203,10 +203,10 @@ def kuberay_gave_up(case: Case) -> Ending | None:
 
 
 def suspended_by_others(case: Case) -> Ending | None:
-    """A RayJob that had started is suspended, as Kueue does to make room."""
+    """A RayJob that had started is suspended, as Kueue does to preempt it."""
     if case.job is None or case.attempt.start_time is None or not case.job.suspended:
         return None
-    return Ending("Preempted", "Preempted", "the RayJob was suspended to make room")
+    return Ending("Preempted", "Preempted", "the RayJob was suspended: preempted")
 
 
 def ray_job_gone(case: Case) -> Ending | None:

@@ -1,4 +1,4 @@
-"""What Prometheus is told: controller-runtime's names where there are such, and our own."""
+"""Metrics for Prometheus: controller-runtime's names where they exist, and our own."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Metrics:
             registry=self.registry,
         )  # fmt: skip
         self._waited = Histogram(
-            "trainshed_queue_wait_seconds", "Seconds a run waited for room.", buckets=_SECONDS,
+            "trainshed_queue_wait_seconds", "Seconds a run waited for capacity.", buckets=_SECONDS,
             registry=self.registry,
         )  # fmt: skip
         self.registry.register(_Runs(cache))
@@ -107,7 +107,7 @@ class _Runs:
         self._cache = cache
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield runs by phase, and where the time of all that are there went."""
+        """Yield runs by phase, and the time of all existing runs by bucket."""
         phases = GaugeMetricFamily(
             "trainshed_runs", "TrainingRuns by phase.", labels=["namespace", "phase"]
         )

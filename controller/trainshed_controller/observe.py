@@ -79,7 +79,7 @@ class Observer:
         return self._with_rays_word(view, self._with_drivers_word(view, seen))
 
     def forget(self, uid: str) -> None:
-        """Forget what was heard and asked of a run that is gone."""
+        """Drop the snapshots and questions of a deleted run."""
         self.snapshots.forget(uid)
         self._prober.forget(uid)
 

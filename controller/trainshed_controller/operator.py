@@ -38,12 +38,12 @@ T = TypeVar("T")
 
 _LIMITS = Limits()
 _STUCK_SECONDS = 120.0
-# A watch that has not told of everybody at so many LISTs in a row hears nothing any more.
+# A watch that missed objects at this many LISTs in a row is broken.
 _DEAF_AFTER = 3
-# Ten thousand objects are told of in half a minute.
+# A watch reports ten thousand objects in half a minute.
 _DEAF_SECONDS = 600.0
 _PATIENCE_SECONDS = 5.0
-# After that what is there is listed anew: who went meanwhile is told of by no watch.
+# Then list again: a watch does not report objects deleted while it was disconnected.
 _HEARING_SECONDS = 10.0
 # For the Events of what was done last; Kubernetes gives a Pod 30 s.
 _PARTING_SECONDS = 3.0
@@ -51,7 +51,7 @@ _PARTING_SECONDS = 3.0
 _ENDING_SECONDS = 5.0
 # For an answer that is on its way; aiohttp's own minute would be longer than that of Kubernetes.
 _ANSWER_SECONDS = 1.0
-# What goes between our first LIST and that of a watch is told by nobody.
+# No watch reports objects that are deleted between our first LIST and its own.
 _FIRST_RESYNC_SECONDS = 10.0
 
 
@@ -87,7 +87,7 @@ class Operator:
             jobs = JobsApi(platform.settings.dashboard_url, platform.token_file)
             stack.push_async_callback(jobs.close)
             health = health_application(self._metrics, self.ails, self.is_ready)
-            # A door of its own: whoever fills the other one does not end this process.
+            # A separate port: overloading the other one must not fail the health check.
             door = Door(HEALTH_LIMITS)
             await _listen(stack, health, door, platform.progress_host, platform.health_port)
             await self._serve(cluster, jobs, stop, stack)
@@ -193,7 +193,7 @@ class Operator:
                 await asyncio.sleep(self._platform.timings.retry_seconds)
 
     async def _try(self, work: Awaitable[T], trouble: str) -> T | None:
-        """Return what it came to; whatever it fails by is told, and is no end of ours."""
+        """Return its result; log any error, which does not end this process."""
         try:
             return await work
         except ApiError as error:
@@ -204,7 +204,7 @@ class Operator:
         return None
 
     async def _compare_often(self, resync: Resync) -> None:
-        """Look at everything anew from time to time: a watch may miss a deletion."""
+        """Requeue everything from time to time, because a watch may miss a deletion."""
         pause = min(_FIRST_RESYNC_SECONDS, self._platform.resync_seconds)
         while True:
             await asyncio.sleep(pause)

@@ -109,7 +109,7 @@ class Prober:
         return asked.word
 
     def forget(self, uid: str) -> None:
-        """Forget what was asked about a run; an answer that is on its way is dropped."""
+        """Drop the questions about a run; a pending answer is ignored."""
         self._asked.pop(uid, None)
 
     async def close(self) -> None:
@@ -145,7 +145,7 @@ class Prober:
         del self._waiting[place]
 
     async def _try(self, place: Place, asked: _Asked) -> RaysWord | None:
-        """Return the answer; None where nobody gives one before the question is given up."""
+        """Return the answer; None if the question times out."""
         end = (asked.since or 0.0) + self._patience.waiting
         # The least that an answer takes is kept of the time.
         left = end - self._patience.next - self._clock()
@@ -162,7 +162,7 @@ class Prober:
 
     @contextlib.asynccontextmanager
     async def _slot(self, place: Place, seconds: float) -> AsyncIterator[None]:
-        """Hold one of the slots. Raises TimeoutError if none is free in so many seconds."""
+        """Hold one of the slots. Raises TimeoutError if none becomes free in time."""
         rooms = (self._silent_room, self._room) if place in self._silent else (self._room,)
         async with contextlib.AsyncExitStack() as held:
             async with asyncio.timeout(seconds):

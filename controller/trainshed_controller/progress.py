@@ -133,7 +133,7 @@ class ProgressServer:
     def _refuse(self, status: int, text: str) -> web.Response:
         self._metrics.snapshots.labels(str(status)).inc()
         refusal = web.Response(status=status, text=f"{text}\n")
-        # Who is refused has to begin anew: a connection is no way to stay.
+        # Close refused connections, so that clients cannot hold one.
         refusal.force_close()
         return refusal
 

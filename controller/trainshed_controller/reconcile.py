@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _FINALIZER_SECONDS = 60.0
 _TRAINING: tuple[Phase, ...] = ("Running", "Restarting")
 # Whether workers are lost is a driver's word, too, which may alternate: one that had not trained
-# for so long is told of with all else that it says, and without an Event.
+# for this long is reported with its other progress, without an Event.
 _SECONDS_BETWEEN_LOSSES = 10.0
 
 
@@ -104,7 +104,7 @@ def _after_the_end(view: RunView, seen: Observed, now: datetime) -> Plan:
     """What may still run does not outlive the run, whatever became of its deletion before."""
     left_over = tuple(job for job in seen.jobs if not job.is_over)
     if left_over:
-        # Who waits for somebody's finalizer is told of its end by the watch.
+        # The watch reports the end of an object that waits for a finalizer.
         doomed = tuple(job for job in left_over if not job.deleting)[:MOST_DELETIONS]
         again_after = SOON_SECONDS if doomed else _FINALIZER_SECONDS
         return Plan(view.status, delete_jobs=doomed, again_after=again_after)
@@ -128,7 +128,7 @@ def _notes(old: TrainingRunStatus, new: TrainingRunStatus, now: datetime) -> tup
     kind: ConditionType = "Progressing"
     if new.phase == "Queued":
         if new.condition("Admitted") is None:
-            return ()  # its place is not known yet: there is nothing to tell
+            return ()  # its queue position is not known yet
         kind = "Admitted"
     elif new.phase == "Failed":
         kind = "Failed"

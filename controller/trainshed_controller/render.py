@@ -80,7 +80,7 @@ def render_attempt(
 
 
 def shared_cluster(run: TrainingRun, settings: Settings) -> str:
-    """Return the name of the RayCluster that the run shares; empty for one of its own."""
+    """Return the name of the run's shared RayCluster; empty for a dedicated one."""
     cluster = run.spec.cluster
     if cluster is None:
         return settings.default_cluster

@@ -29,7 +29,7 @@ class Timings:
     request_seconds: float = 20.0
     """For an answer; what is not answered by then failed."""
     silence_seconds: float = 70.0
-    """A watch that says nothing for so long is begun anew; bookmarks come each minute."""
+    """Seconds of silence after which a watch restarts; bookmarks arrive each minute."""
     retry_seconds: float = 1.0
     """Between two tries of what has to succeed before the work begins."""
 

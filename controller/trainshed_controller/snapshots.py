@@ -1,4 +1,4 @@
-"""What this process heard of the drivers of open attempts: the newest word of each, and when."""
+"""The newest snapshot from the driver of each open attempt, and when it arrived."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from trainshed_api.snapshot import Snapshot
 
 # A driver gives up a post after five seconds: what is on its way for longer is none of its posts.
-# So neither a lie about the sequence nor a count that began anew silences a driver for long.
+# So neither a wrong sequence number nor a restarted count silences a driver for long.
 _ON_ITS_WAY_SECONDS = 10.0
-# A driver that posts faster than this is heard no better.
+# Posting faster than this has no effect.
 _SHORTEST_SECONDS = 0.2
 
 
@@ -80,7 +80,7 @@ class SnapshotStore:
         return driver.newest if driver and driver.attempt == attempt else None
 
     def heard(self, uid: str, attempt: int) -> Heard:
-        """Return how well the attempt's driver is heard; from now on it is listened to."""
+        """Return what the attempt's driver reported, and accept its snapshots from now on."""
         driver = self._driver(uid, attempt)
         is_expected = driver.newest is not None and _place(driver.newest) is not None
         still = max(0.0, driver.came - driver.still_since) if is_expected else 0.0
@@ -96,7 +96,7 @@ class SnapshotStore:
         )
 
     def written(self, uid: str) -> None:
-        """Note that what was seen of a run is in its status: its first step is told of once."""
+        """Record that the status has what was observed, so that the first step is reported once."""
         driver = self._drivers.get(uid)
         if driver and driver.step == "seen":
             driver.step = "written"

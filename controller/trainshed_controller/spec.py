@@ -37,7 +37,7 @@ class Asked:
 
 
 def read_spec(document: JsonObject, *, is_under_way: bool) -> Asked:
-    """Return what is asked for.
+    """Return the requested resources.
 
     document: of apiVersion, kind, metadata and spec, and nothing else. is_under_way: an attempt of
     it is open, which has to be seen to its end whatever the spec has become since.

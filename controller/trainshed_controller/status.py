@@ -37,7 +37,7 @@ class Stamp(NamedTuple):
     generation: int
 
 
-def with_condition(  # noqa: PLR0913  # a condition has so many parts
+def with_condition(  # noqa: PLR0913  # the fields of a condition
     status: TrainingRunStatus,
     kind: ConditionType,
     reason: str,
@@ -206,7 +206,7 @@ def told(
 
 
 def _replaced(whole: RunTime, before: DriverTime, after: DriverTime) -> RunTime:
-    """Return the time of the run with one attempt's share said anew."""
+    """Return the time of the run with one attempt's share replaced."""
     update = {
         name: round(max(0.0, getattr(whole, name) - getattr(before, name) + value), 1)
         for name, value in after.model_dump().items()
@@ -279,7 +279,7 @@ def _duration(seconds: int) -> str:
 
 
 def _moment(seconds: float) -> datetime:
-    # Whole seconds, as the API server keeps them: what is read back must equal what was written.
+    # Whole seconds, as the API server stores them: a read must equal the write.
     return datetime.fromtimestamp(int(seconds), UTC)
 
 

@@ -78,7 +78,7 @@ def _read_status(status: JsonObject) -> TrainingRunStatus:
     try:
         return TrainingRunStatus.model_validate(status)
     except ValidationError:
-        # Only the controller writes it, so this is one of another version: begin to look anew.
+        # Only the controller writes it, so another version did: start over.
         return TrainingRunStatus()
 
 

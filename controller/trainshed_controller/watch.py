@@ -30,7 +30,7 @@ _REFUSED_SECONDS = 30.0
 REFUSED = "RayJobRefused"
 WORKERS_LOST = "WorkersLost"
 _MOST_NAMED = 3
-# An answer of a head, or that there is none, is told sooner.
+# A head's answer, or its absence, requeues the run sooner.
 _ANSWER_SECONDS = 30.0
 
 
@@ -48,7 +48,7 @@ def watch(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus) -> Plan
     if attempt.stop_time is not None:
         return _stopping(turn, status, attempt)
     if turn.seen.ray_job is None:
-        # Written into the status, not yet created, and no word of its driver: create it.
+        # In the status, not yet created, and no snapshot from its driver: create it.
         return _create(turn, status, attempt)
     status = _say_how_it_is(turn, status, attempt)
     return Plan(status, again_after=_next_deadline(turn, status, attempt))
@@ -160,7 +160,7 @@ def _say_how_it_is(
         status = turn.say(status, "ClusterReady", "Ready", name, holds=True)
     told = seen.snapshot is not None and seen.snapshot.state != "Starting"
     silent = attempt.start_time is not None and not turn.settings.progress_url
-    # What trained once does not start again, whatever a restarted controller has not heard.
+    # A run that trained does not return to Starting after a restart of the controller.
     trains = told or silent or status.phase in ("Running", "Restarting")
     silence = _silence(turn, attempt)
     if lost := _lost_workers(status, seen):
@@ -221,7 +221,8 @@ def _silence(turn: Turn, attempt: AttemptStatus) -> str:
     if attempt.start_time is None or not turn.settings.progress_url or silent < SILENT_SECONDS:
         return ""
     ray = {True: "that its job is over", False: "that its job runs", None: "nothing either"}
-    return f"no word of the driver for {int(silent // 60)} minutes; Ray says {ray[turn.seen.over]}"
+    minutes = int(silent // 60)
+    return f"no heartbeat from the driver for {minutes} minutes; Ray says {ray[turn.seen.over]}"
 
 
 def _next_deadline(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus) -> float | None:
@@ -234,6 +235,6 @@ def _next_deadline(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus
         active = states.active_seconds(status, turn.view.created, turn.now)
         left.append(spec.active_deadline_seconds - active)
     if attempt.start_time is not None and turn.settings.progress_url:
-        # Nobody tells that nothing is told.
+        # No event reports silence.
         left.append(SILENT_SECONDS - turn.seen.heard.silent_seconds % SILENT_SECONDS)
     return max(1.0, min(left)) if left else None

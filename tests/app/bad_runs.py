@@ -333,7 +333,7 @@ CASES: dict[str, Case] = {
         make_spec(),
         [
             "spec: got another spec than FOLDER/runs/local/test holds, want",
-            "--fresh to start anew",
+            "--fresh to start over",
             "spec.seed: 1 -> 0",
             "spec.config.rate: 0.1 -> (not set)",
         ],

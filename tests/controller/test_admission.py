@@ -113,7 +113,7 @@ CASES = {
             "a": (
                 False,
                 1,
-                "needs 2 GPUs of group gpu, 1 free on trainshed; beside it run: x, y",
+                "needs 2 GPUs of group gpu, 1 free on trainshed; also running: x, y",
             )
         },
         holding=(make_request("h"),),

@@ -117,7 +117,7 @@ def test_a_silent_driver_is_said_to_be_silent(over: bool | None, said: str) -> N
 
     progressing = after.status.condition("Progressing")
     assert progressing
-    assert progressing.message == f"no word of the driver for 10 minutes; Ray says {said}"
+    assert progressing.message == f"no heartbeat from the driver for 10 minutes; Ray says {said}"
     assert after.status.phase == "Running"
 
 

@@ -72,4 +72,4 @@ async def test_work_goes_on_when_nobody_takes_events(caplog: pytest.LogCaptureFi
         await poster.drain(0.01)
 
     assert "no Event: 1000 wait" in caplog.text
-    assert "are given up" in caplog.text
+    assert "are dropped" in caplog.text

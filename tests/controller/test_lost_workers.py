@@ -128,7 +128,7 @@ def test_a_driver_that_falls_silent_over_a_loss_is_said_to_be_silent() -> None:
 
     view, _ = look(running(), replace(seen(TOLD, LOST), heard=heard), 700)
 
-    assert "no word of the driver for 10 minutes" in why(view)[2]
+    assert "no heartbeat from the driver for 10 minutes" in why(view)[2]
 
 
 def test_a_lost_head_is_named_after_its_pod_is_gone() -> None:

@@ -42,7 +42,7 @@ class RunOptions:
     """What the user wants beyond the TrainingRun.
 
     Args:
-        fresh: to start anew.
+        fresh: start over instead of resuming.
         started: when this process began, seconds since 1970.
         stop: what asks it to end.
     """

@@ -136,7 +136,7 @@ def test_another_spec_is_refused_with_all_that_differs(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
         resume.check_same_run(make_prepared(tmp_path, config={"rate": 0.2}, batchSize=8))
     said = str(caught.value)
-    assert "or --fresh to start anew" in said
+    assert "or --fresh to start over" in said
     assert "It differs: spec.config.rate: 0.1 -> 0.2; spec.batchSize: 64 -> 8" in said
 
 

@@ -1,4 +1,4 @@
-"""Which fields a function with a loop of its own is told that they cannot act."""
+"""Which fields a function with its own loop ignores, and what the run says of them."""
 
 from dataclasses import dataclass
 
@@ -55,7 +55,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_function_with_shards_is_told(case: Case) -> None:
     message = warning_for_shards(find_unheeded(make_run(**case.spec).spec), case.asked)
-    named = [] if message is None else message.partition(": ")[2].partition(" cannot act")[0]
+    named = [] if message is None else message.partition(": ")[2].partition(" are ignored")[0]
     assert named == (", ".join(case.want) or [])
 
 
