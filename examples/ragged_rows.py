@@ -1,7 +1,7 @@
-"""Digits as the places of their ink: each picture has another number of them, so rows are ragged.
+"""Digits as lists of their dark pixels: rows are ragged, as their numbers differ.
 
-`inked` is a transform, `padded` makes a batch of its rows, `train` learns to read them.
-Shape letters: B rows of a batch, P places of the row that has most.
+`inked` is a transform, `padded` collates a batch of its rows, `train` learns to classify them.
+Shape letters: B rows of a batch, P positions in the longest row.
 """
 
 from typing import NamedTuple
@@ -21,7 +21,7 @@ PLACES = 64
 
 
 class Inked(NamedTuple):
-    """A batch: place and ink (B, P), after a row's own ones no ink; label (B,)."""
+    """A batch: position and ink (B, P), zero ink as padding; label (B,)."""
 
     place: Tensor
     ink: Tensor
@@ -29,7 +29,7 @@ class Inked(NamedTuple):
 
 
 def inked(batch: Columns) -> Columns:
-    """Return of each picture where it has ink, and how much, from 0 to 1: an array a row each."""
+    """Return the positions with ink in each picture, and the ink from 0 to 1: an array per row."""
     pictures = batch["image"].reshape(len(batch["image"]), PLACES)
     place, ink = (np.empty(len(pictures), dtype=object) for _ in range(2))
     for number, picture in enumerate(pictures):
@@ -39,7 +39,7 @@ def inked(batch: Columns) -> Columns:
 
 
 def padded(batch: Columns) -> Inked:
-    """Return rows of different lengths as tensors of the longest one."""
+    """Return rows of different lengths as padded tensors."""
     place, ink = (
         pad_sequence([torch.as_tensor(row) for row in batch[name]], batch_first=True)
         for name in ("place", "ink")
@@ -48,7 +48,7 @@ def padded(batch: Columns) -> Inked:
 
 
 class Reader(nn.Module):
-    """Adds up what it knows of each place, by its ink."""
+    """Sums an embedding of each position, weighted by its ink."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -61,14 +61,14 @@ class Reader(nn.Module):
 
 
 def score(module: nn.Module, batch: Inked) -> dict[str, Tensor]:
-    """Return the loss of each row, and whether it is right, (B,) each."""
+    """Return the loss and the accuracy of each row, (B,) each."""
     logits = module(batch.place, batch.ink)
     loss = F.cross_entropy(logits, batch.label, reduction="none")
     return {"loss": loss, "accuracy": (logits.argmax(dim=1) == batch.label).float()}
 
 
 def check_config(config: dict[str, object]) -> None:
-    """Refuse a config that `train` would not take; called before anything starts."""
+    """Check the config of `train`; called before anything starts."""
     if config.keys() != {"width", "learningRate"}:
         raise ValueError(f"got {', '.join(config) or 'nothing'}, want width and learningRate")
 

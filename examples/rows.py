@@ -1,6 +1,6 @@
-"""Functions of one's own, as the runs in manifests/samples/data name them.
+"""Functions of your own, as the runs in manifests/samples/data name them.
 
-They are numpy in and numpy out, unless a comment says otherwise, and know nothing of Trainshed.
+They take and return NumPy arrays, unless a comment says otherwise, and do not import Trainshed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Batch = dict[str, NDArray[np.generic]]
 
 
 def counted(batch: Batch) -> Batch:
-    """Return how often a message has each letter, and whether it is spam: `spam<tab>Win a car`."""
+    """Return the letter counts of a message, and whether it is spam: `spam<tab>Win a car`."""
     labels, texts = zip(*(str(line).split("\t", 1) for line in batch["text"]), strict=True)
     letters = [[text.lower().count(letter) for letter in ascii_lowercase] for text in texts]
     return {
@@ -37,7 +37,7 @@ def counted(batch: Batch) -> Batch:
 
 
 def unpacked(row: dict[str, object]) -> dict[str, object]:
-    """Return the 64 grey values of a file, and its label: `letters/3-0017.bin` is a 3."""
+    """Return the 64 gray values of a file, and its label: `letters/3-0017.bin` is a 3."""
     content, path = row["bytes"], Path(str(row["path"]))
     assert isinstance(content, bytes)
     return {
@@ -47,13 +47,13 @@ def unpacked(row: dict[str, object]) -> dict[str, object]:
 
 
 def split_off(batch: Batch) -> Batch:
-    """Return arrays whose last number is the label as features and label."""
+    """Split arrays into features and label, which is their last number."""
     data = batch["data"]
     return {"features": data[:, :-1], "label": data[:, -1].astype(np.int64)}
 
 
 def padded(batch: Batch, *, column: str, length: int) -> Batch:
-    """Return a column of arrays of any length cut, or filled with zeros, to one length."""
+    """Return a column of arrays of any length, truncated or zero-padded to one length."""
     rows = [np.asarray(row)[:length] for row in batch[column]]
     filled = [np.pad(row, (0, length - len(row))) for row in rows]
     return {**batch, column: np.stack(filled)}
@@ -63,7 +63,7 @@ def padded(batch: Batch, *, column: str, length: int) -> Batch:
 
 
 def is_long(batch: Batch, *, least: float = 500) -> NDArray[np.bool_]:
-    """Say of each flight whether it is long enough; for kind filter."""
+    """Return whether each flight is long enough; for kind filter."""
     return batch["distance"] >= least
 
 
@@ -73,25 +73,25 @@ def with_speed(row: dict[str, float]) -> dict[str, float]:
 
 
 def filled(flights: pd.DataFrame) -> pd.DataFrame:
-    """Return flights without a delay as such that were on time; for batchFormat pandas."""
+    """Return flights with missing delays as on time; for batchFormat pandas."""
     return flights.fillna({"delay": 0.0})
 
 
 class Places:
-    """Gives texts numbers: the place of each in a list, and one more for any other text."""
+    """Encodes texts as their index in a list; other texts share one more index."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._places = {name: place for place, name in enumerate(names)}
 
     def __call__(self, batch: Batch, *, column: str) -> Batch:
-        """Return the batch with numbers in the place of the texts of a column."""
+        """Return the batch with a column of texts encoded."""
         other = len(self._places)
         numbers = [self._places.get(str(text), other) for text in batch[column]]
         return {**batch, column: np.asarray(numbers, dtype=np.int64)}
 
 
 def checked(batch: Batch) -> Batch:
-    """Return orders as they are; a price below 0 is an error."""
+    """Return orders unchanged; a price below 0 is an error."""
     if (batch["price"] < 0).any():
         raise ValueError(f"a price of {batch['price'].min()}")
     return batch
@@ -101,7 +101,7 @@ def checked(batch: Batch) -> Batch:
 
 
 def drawn(rows: int) -> Dataset:
-    """Return points and whether they lie in a circle; for read.use."""
+    """Return random points and whether each is in a circle; for read.use."""
     import ray.data
 
     def points(batch: Batch) -> Batch:

@@ -2,10 +2,9 @@
 
     python train_ray_ddp.py --num-workers 2 --epochs 3
 
-Plain Ray Train. Started again under the same run name it goes on after the last
-finished epoch. As `entrypoint:` of a TrainingRun it finds the number of workers, the
-storage and the run's name in TRAINSHED_NUM_WORKERS, TRAINSHED_STORAGE and
-TRAINSHED_RUN_NAME.
+Plain Ray Train. Started again under the same run name it resumes after the last finished
+epoch. As `entrypoint:` of a TrainingRun it reads the number of workers, the storage and the
+run's name from TRAINSHED_NUM_WORKERS, TRAINSHED_STORAGE and TRAINSHED_RUN_NAME.
 """
 
 import argparse
@@ -27,7 +26,7 @@ NUM_HELD_OUT = 360
 
 
 def read_digits() -> tuple[TensorDataset, TensorDataset]:
-    """Return the pictures (rows, 64) with their labels (rows,): to train on, and held out."""
+    """Return pictures (rows, 64) and labels (rows,) for training, and the same for evaluation."""
     digits = load_digits()
     pixels = torch.tensor(digits.data / 8 - 1, dtype=torch.float32)
     labels = torch.tensor(digits.target)
@@ -45,7 +44,7 @@ def train_loop_per_worker(config: dict[str, float]) -> None:
     world_size = ray.train.get_context().get_world_size()
 
     train_data, valid_data = read_digits()
-    # `batch_size` counts the rows of all workers: results do not hang on how many there are.
+    # `batch_size` counts the rows of all workers: results do not depend on their number.
     batch_size = int(config["batch_size"]) // world_size
     train_loader = prepare_data_loader(DataLoader(train_data, batch_size, shuffle=True))
     # A DistributedSampler repeats rows until all ranks have equally many, which would
@@ -63,7 +62,7 @@ def train_loop_per_worker(config: dict[str, float]) -> None:
 
     for epoch in range(num_done, int(config["epochs"])):
         if world_size > 1:
-            # Without it every epoch has the same order; Ray does not call it.
+            # Without this every epoch has the same order; Ray does not call it.
             train_loader.sampler.set_epoch(epoch)
         model.train()
         # totals: loss, rows
@@ -89,7 +88,7 @@ def train_loop_per_worker(config: dict[str, float]) -> None:
 @torch.no_grad()
 def evaluate(model: nn.Module, loader: DataLoader) -> dict[str, float]:
     """Return loss and accuracy over the rows of all workers, each counted once."""
-    # Not the wrapped model: its ranks wait for each other, and theirs may be fewer batches.
+    # Not the wrapped model: its ranks synchronize, and they may have fewer batches.
     module = unwrap(model).eval()
     # totals: loss, right answers, rows
     totals = torch.zeros(3, dtype=torch.float64, device=get_device())
@@ -103,7 +102,7 @@ def evaluate(model: nn.Module, loader: DataLoader) -> dict[str, float]:
 
 
 def sum_over_workers(totals: torch.Tensor) -> list[float]:
-    """Return the sum of each entry over all workers as plain numbers, which is what Ray takes."""
+    """Return the sum of each entry over all workers as plain numbers, as Ray requires."""
     if distributed.is_initialized():
         distributed.all_reduce(totals)
     return totals.tolist()
@@ -115,11 +114,11 @@ def unwrap(model: nn.Module) -> nn.Module:
 
 
 def report(metrics: dict[str, float], model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Hand the metrics to Ray, and from rank 0 a checkpoint with them."""
+    """Report the metrics to Ray, and from rank 0 a checkpoint with them."""
     if ray.train.get_context().get_world_rank() != 0:
         ray.train.report(metrics)
         return
-    # Not a TemporaryDirectory: it may be gone before Ray has copied it.
+    # Not a TemporaryDirectory: it may be deleted before Ray has copied it.
     folder = tempfile.mkdtemp()
     state = {
         "model": unwrap(model).state_dict(),
@@ -135,7 +134,7 @@ def report(metrics: dict[str, float], model: nn.Module, optimizer: torch.optim.O
 
 
 def load_checkpoint(model: nn.Module, optimizer: torch.optim.Optimizer) -> int:
-    """Fill model and optimizer from the last checkpoint; return the epochs it has behind it."""
+    """Load model and optimizer from the last checkpoint; return the number of finished epochs."""
     checkpoint = ray.train.get_checkpoint()
     if checkpoint is None:
         return 0
@@ -156,7 +155,7 @@ def main() -> None:
     parser.add_argument("--learning-rate", type=float, default=0.003)
     args = parser.parse_args()
 
-    # Ray looks for reports every 2 s unless told otherwise, longer than an epoch takes here.
+    # Ray polls for reports every 2 s by default, longer than an epoch takes here.
     os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.2")
     if "RAY_ADDRESS" in os.environ:
         ray.init()
@@ -174,7 +173,7 @@ def main() -> None:
             use_gpu=ray.cluster_resources().get("GPU", 0) >= args.num_workers,
         ),
         run_config=RunConfig(
-            # The same name and storage again: get_checkpoint() finds the last checkpoint.
+            # With the same name and storage, get_checkpoint() finds the last checkpoint.
             name=os.environ.get("TRAINSHED_RUN_NAME", "digits-ddp"),
             storage_path=os.environ.get("TRAINSHED_STORAGE", str(Path("runs").resolve())),
             failure_config=FailureConfig(max_failures=1),

@@ -2,12 +2,11 @@
 
     python train_ray_ddp_with_ray_data.py --num-workers 2 --epochs 3
 
-Ray Data reads and prepares the rows in tasks of their own, next to the workers that train.
+Ray Data reads and prepares the rows in its own tasks, next to the training workers.
 
-Plain Ray Train. Started again under the same run name it goes on after the last
-finished epoch. As `entrypoint:` of a TrainingRun it finds the number of workers, the
-storage and the run's name in TRAINSHED_NUM_WORKERS, TRAINSHED_STORAGE and
-TRAINSHED_RUN_NAME.
+Plain Ray Train. Started again under the same run name it resumes after the last finished
+epoch. As `entrypoint:` of a TrainingRun it reads the number of workers, the storage and the
+run's name from TRAINSHED_NUM_WORKERS, TRAINSHED_STORAGE and TRAINSHED_RUN_NAME.
 """
 
 import argparse
@@ -31,9 +30,9 @@ NUM_DATA_CPUS = 2
 
 
 def read_digits() -> tuple[ray.data.Dataset, ray.data.Dataset]:
-    """Return the digits as `row`, `pixels` (64,) and `label`: to train on, and held out.
+    """Return the digits as `row`, `pixels` (64,) and `label`, for training and for evaluation.
 
-    Data on storage comes the same way: `ray.data.read_parquet("s3://bucket/digits/train")`.
+    For data on storage use `ray.data.read_parquet("s3://bucket/digits/train")`.
     """
     digits = load_digits()
     order = np.random.default_rng(0).permutation(len(digits.target))
@@ -42,7 +41,7 @@ def read_digits() -> tuple[ray.data.Dataset, ray.data.Dataset]:
         for row, index in enumerate(order)
     ]
     held_out, rest = items[:NUM_HELD_OUT], items[NUM_HELD_OUT:]
-    # A block is a task; so few rows are not worth Ray's default of hundreds.
+    # A block is a task; for so few rows Ray's default of hundreds is slow.
     return (
         ray.data.from_items(rest, override_num_blocks=4),
         ray.data.from_items(held_out, override_num_blocks=2),
@@ -50,7 +49,7 @@ def read_digits() -> tuple[ray.data.Dataset, ray.data.Dataset]:
 
 
 def scale(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the batch with its ink of 0..16 as floats -1..1."""
+    """Return the batch with pixels of 0..16 scaled to -1..1."""
     return {**batch, "pixels": (batch["pixels"] / 8 - 1).astype(np.float32)}
 
 
@@ -62,7 +61,7 @@ def train_loop_per_worker(config: dict[str, float]) -> None:
 
     train_shard = ray.train.get_dataset_shard("train")
     valid_shard = ray.train.get_dataset_shard("valid")
-    # `batch_size` counts the rows of all workers: results do not hang on how many there are.
+    # `batch_size` counts the rows of all workers: results do not depend on their number.
     batch_size = int(config["batch_size"]) // world_size
 
     model = prepare_model(
@@ -99,12 +98,12 @@ def train_loop_per_worker(config: dict[str, float]) -> None:
 def evaluate(model: nn.Module, shard: ray.data.DataIterator, batch_size: int) -> dict[str, float]:
     """Return loss and accuracy over all rows, each counted by one worker.
 
-    `shard` is the whole dataset on each worker: Ray's split gives all of them equally
-    many rows and drops the rest. The number of a row says whose it is.
+    `shard` is the whole dataset on each worker: Ray's split gives all workers equally many
+    rows and drops the rest. The number of a row decides which worker counts it.
     """
     rank = ray.train.get_context().get_world_rank()
     world_size = ray.train.get_context().get_world_size()
-    # Not the wrapped model: its ranks wait for each other, and theirs may be other batches.
+    # Not the wrapped model: its ranks synchronize, and they may have other batches.
     module = unwrap(model).eval()
     # totals: loss, right answers, rows
     totals = torch.zeros(3, dtype=torch.float64, device=get_device())
@@ -120,7 +119,7 @@ def evaluate(model: nn.Module, shard: ray.data.DataIterator, batch_size: int) ->
 
 
 def sum_over_workers(totals: torch.Tensor) -> list[float]:
-    """Return the sum of each entry over all workers as plain numbers, which is what Ray takes."""
+    """Return the sum of each entry over all workers as plain numbers, as Ray requires."""
     if distributed.is_initialized():
         distributed.all_reduce(totals)
     return totals.tolist()
@@ -132,11 +131,11 @@ def unwrap(model: nn.Module) -> nn.Module:
 
 
 def report(metrics: dict[str, float], model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Hand the metrics to Ray, and from rank 0 a checkpoint with them."""
+    """Report the metrics to Ray, and from rank 0 a checkpoint with them."""
     if ray.train.get_context().get_world_rank() != 0:
         ray.train.report(metrics)
         return
-    # Not a TemporaryDirectory: it may be gone before Ray has copied it.
+    # Not a TemporaryDirectory: it may be deleted before Ray has copied it.
     folder = tempfile.mkdtemp()
     state = {
         "model": unwrap(model).state_dict(),
@@ -152,7 +151,7 @@ def report(metrics: dict[str, float], model: nn.Module, optimizer: torch.optim.O
 
 
 def load_checkpoint(model: nn.Module, optimizer: torch.optim.Optimizer) -> int:
-    """Fill model and optimizer from the last checkpoint; return the epochs it has behind it."""
+    """Load model and optimizer from the last checkpoint; return the number of finished epochs."""
     checkpoint = ray.train.get_checkpoint()
     if checkpoint is None:
         return 0
@@ -173,12 +172,12 @@ def main() -> None:
     parser.add_argument("--learning-rate", type=float, default=0.003)
     args = parser.parse_args()
 
-    # Ray looks for reports every 2 s unless told otherwise, longer than an epoch takes here.
+    # Ray polls for reports every 2 s by default, longer than an epoch takes here.
     os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.2")
     if "RAY_ADDRESS" in os.environ:
         ray.init()
     else:
-        # Ray Train reserves a CPU for each worker; without more Ray Data would wait for ever.
+        # Ray Train reserves a CPU for each worker; without more Ray Data would wait forever.
         ray.init(num_cpus=args.num_workers + NUM_DATA_CPUS)
     ray.data.DataContext.get_current().enable_progress_bars = False
     train_data, valid_data = read_digits()
@@ -194,13 +193,13 @@ def main() -> None:
             use_gpu=ray.cluster_resources().get("GPU", 0) >= args.num_workers,
         ),
         datasets={
-            # Without a seed each epoch is shuffled anew; with one all have the same order.
+            # Without a seed each epoch is shuffled differently; with one all have the same order.
             "train": train_data.map_batches(scale).random_shuffle(),
             "valid": valid_data.map_batches(scale),
         },
         dataset_config=DataConfig(datasets_to_split=["train"]),
         run_config=RunConfig(
-            # The same name and storage again: get_checkpoint() finds the last checkpoint.
+            # With the same name and storage, get_checkpoint() finds the last checkpoint.
             name=os.environ.get("TRAINSHED_RUN_NAME", "digits-ddp-ray-data"),
             storage_path=os.environ.get("TRAINSHED_STORAGE", str(Path("runs").resolve())),
             failure_config=FailureConfig(max_failures=1),
