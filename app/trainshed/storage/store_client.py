@@ -194,7 +194,7 @@ def _as_os_error(error: FileNotFoundError | BaseError, root: str, what: str) -> 
     if isinstance(error, NotSupportedError) or _NO_SIZE in text:
         return OSError(errno.EOPNOTSUPP, _words(text), what)
     if any(name in text for name in _NO_BUCKET):
-        said = f"{root}: there is no such bucket; make it, or mend the address"
+        said = f"{root}: there is no such bucket; make it, or correct the address"
         return NoBucketError(errno.EREMOTEIO, said)
     # One object of a bulk delete.
     if isinstance(error, FileNotFoundError) or "(code: NoSuchKey)" in text:

@@ -47,7 +47,7 @@ def test_the_first_bad_row_is_a_warning_and_later_ones_are_counted(
 def test_more_than_may_be_is_an_error_to_who_tells_and_is_counted(
     left_out: BadRecordLimits,
 ) -> None:
-    with pytest.raises(DataError, match="4 rows of about 8 cannot be used, more than its badRec"):
+    with pytest.raises(DataError, match="4 rows of about 8 are bad, more than its badRec"):
         left_out.take(told(0, 1, 2, 3))
 
     assert [e.rows for e in left_out.events(1.0) if isinstance(e, BadRecords)] == [4]

@@ -20,7 +20,7 @@ from trainshed.data.sources.dataset_files import read_fragment
 from trainshed.data.sources.errors import DataError
 from trainshed_api.errors import SpecError
 
-CHANGED = r"{}.*: it was written anew since the run was planned"
+CHANGED = r"{}.*: it was overwritten since the run was planned"
 FORMS: dict[str, tuple[str, Callable[[Path], None]]] = {
     "csv": ("a.csv", lambda at: write_csv(at / "a.csv", 0, 300)),
     "csv.gz": ("a.csv.gz", lambda at: write_csv(at / "a.csv.gz", 0, 300)),

@@ -1361,7 +1361,7 @@ def test_bad_rows_are_left_out_of_a_stream_until_they_are_too_many(
                 assert ids == [row for row in range(81) if row % 7 != 3]
             assert ray.get(counting.rows.remote()) == 12
         else:
-            with pytest.raises(DataError, match="12 rows of about 81 cannot be used, more than"):
+            with pytest.raises(DataError, match="12 rows of about 81 are bad, more than"):
                 list(feed.columns(make_pass("exact", num_ranks=1)))
         ray.kill(feeder)
 

@@ -309,8 +309,8 @@ def test_one_row_more_than_may_be_is_said_with_the_first() -> None:
 
     assert len(ledger.first) == FIRST
     assert ledger.excess == (
-        "spec.data.datasets.train: 30 rows of about 100 cannot be used, more than its "
-        "badRecordLimit of 4: mend them or take them away, or allow more. The first: "
+        "spec.data.datasets.train: 30 rows of about 100 are bad, more than its "
+        "badRecordLimit of 4: correct or remove them, or raise the limit. The first: "
         "a.csv: byte 0: it is broken; a.csv: byte 1: it is broken; a.csv: byte 2: it is broken"
     )
 

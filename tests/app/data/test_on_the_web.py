@@ -127,7 +127,7 @@ def test_what_follows_a_question_mark_is_asked_for_too(web: WebServer, tmp_path:
 
 
 REFUSED: dict[str, tuple[str, str]] = {
-    "a file that is not there": ("{url}/none.csv", "want the address of a file that is there"),
+    "a file that is not there": ("{url}/none.csv", "want the address of an existing file"),
     "a folder": ("{url}/rows/", "want the address of one file: folders are not listed"),
     "a host alone": ("{url}", "want the address of one file: folders are not listed"),
 }
@@ -195,7 +195,7 @@ def test_what_was_written_anew_since_the_plan_is_refused(
     source = open_at(f"{web.url}/rows.txt", "text")
     web.files["/rows.txt"], web.tells = content, after
 
-    with pytest.raises(DataError, match=r"/rows\.txt: it was written anew since the run was plan"):
+    with pytest.raises(DataError, match=r"/rows\.txt: it was overwritten since the run was plan"):
         read_all(source)
 
 

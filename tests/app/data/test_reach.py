@@ -221,7 +221,7 @@ def test_a_file_that_changes_after_it_was_listed_is_refused(  # noqa: PLR0917 - 
     through_proxy.write(path.name, path.read_bytes())  # which gives it another tag
     os.utime(path, (later, later))
 
-    with pytest.raises(DataError, match=rf"a\.{form}: it was written anew since the run was plan"):
+    with pytest.raises(DataError, match=rf"a\.{form}: it was overwritten since the run was plan"):
         read_all(source)
 
     kept = [path.name for path in own_node.glob("trainshed-files-*/*") if "-" in path.name]
@@ -236,7 +236,7 @@ def test_a_part_that_a_smaller_file_does_not_have_is_no_storage_that_is_away(
     source = open_at(str(through_proxy), "numpy")
     through_proxy.write("a.npy", b"nothing")
 
-    with pytest.raises(DataError, match=r"a\.npy: it was written anew since the run was planned"):
+    with pytest.raises(DataError, match=r"a\.npy: it was overwritten since the run was planned"):
         list(read_fragment(source.scan, source.fragments[-1], [], 10))
 
 

@@ -106,6 +106,6 @@ def check_rows(plan: DatasetPlan, fragment: int, rows: int, known: int) -> None:
     assert plan.source
     raise DataError(
         f"{plan.field}: {plan.source.fragments[fragment].path} gave {rows} rows where it gave "
-        f"{known} before: files must stay as they are while a run reads them, and transforms must "
-        "leave out the same rows each time"
+        f"{known} before: files must not change while a run reads them, and transforms must keep "
+        "the same rows each time"
     )

@@ -161,7 +161,7 @@ class RemoteSource:
         if rows != taken.rows:
             raise DataError(
                 f"{self._plan.field}: a block had {taken.rows} rows, and {rows} since it was lost "
-                "and made again: transforms must return the same rows of the same each time"
+                "and made again: transforms must return the same rows for the same input"
             )
 
     def _cache(self, name: str) -> CachedBlocks:

@@ -134,6 +134,6 @@ class BadRecordLog:
         of = f" of about {self._likely_rows}" if self._likely_rows else ""
         said = "; ".join(record.say() for record in self.first[:_SAID])
         return (
-            f"{self._field}: {self.rows} rows{of} cannot be used, more than its badRecordLimit of "
-            f"{self._limit}: mend them or take them away, or allow more. The first: {said}"
+            f"{self._field}: {self.rows} rows{of} are bad, more than its badRecordLimit of "
+            f"{self._limit}: correct or remove them, or raise the limit. The first: {said}"
         )

@@ -161,8 +161,8 @@ def _check_inside(lists: pa.Array) -> None:
         _check_inside(inner)
     elif _lacks_integers(inner) and isinstance(_as_floats(inner), np.ma.MaskedArray):
         raise pa.ArrowTypeError(
-            f"lists have integers beyond {MOST_EXACT} and missing ones, beside which they would be "
-            "rounded: leave the column out by read.columns, or fill in what is missing"
+            f"lists have missing values and integers beyond {MOST_EXACT}, which float64 would "
+            "round: leave the column out by read.columns, or fill in the missing values"
         )
 
 

@@ -228,8 +228,8 @@ def _of_stratum(
     cuts = holdout.strata.cuts_of(kinds_of(table[holdout.stratify]))
     if cuts is None:
         raise DataError(
-            f"{fragment.path}: column {holdout.stratify} has a value that it had not when the run "
-            "was planned: files must stay as they are while a run reads them"
+            f"{fragment.path}: column {holdout.stratify} has a value that it did not have when "
+            "the run was planned: files must not change while a run reads them"
         )
     held = numbers <= cuts
     return held if holdout.held else ~held

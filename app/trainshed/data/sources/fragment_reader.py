@@ -298,8 +298,8 @@ class FragmentReader:
 
 def _other_rows(how: Reading, part: Part, has: str) -> DataError:
     return DataError(
-        f"{how.field}: {part.fragment.path} has {has}: files must stay as they are while a run "
-        "reads them, and transforms must leave out the same rows each time"
+        f"{how.field}: {part.fragment.path} has {has}: files must not change while a run "
+        "reads them, and transforms must keep the same rows each time"
     )
 
 
@@ -387,8 +387,8 @@ def _transformed(how: Reading, chunk: Columns, fragment: Fragment) -> Columns:
     columns = transform(chunk, how.transforms)
     if num_rows(columns) != num_rows(chunk):
         raise DataError(
-            f"{how.field}.transforms: {num_rows(columns)} rows came back for {num_rows(chunk)} of "
-            f"{fragment.path}, where all rows that were looked at before stayed: leave them out by "
-            "read.where, or set cache: objects or disk, which count what is left"
+            f"{how.field}.transforms: {num_rows(columns)} rows were returned for {num_rows(chunk)} "
+            f"of {fragment.path}, but all sampled rows were kept: filter rows by read.where, or "
+            "set cache: objects or disk, which count the rows"
         )
     return columns

@@ -145,7 +145,7 @@ def _on_web(at: Folder, field: str) -> Found:
     assert isinstance(at, Bucket)
     file = stored_on_web(at)
     if file is None:
-        raise SpecError([Problem(f"{field}.path", str(at), "the address of a file that is there")])
+        raise SpecError([Problem(f"{field}.path", str(at), "the address of an existing file")])
     name = urlsplit(str(at)).path.rpartition("/")[2]
     return Found.of(str(at), name, file)
 

@@ -272,8 +272,8 @@ def check_same(where: str, stamp: FileVersion, found: Stored) -> None:
     is_of_one_date = stamp.modified and stamp.modified == int(found.modified)
     if found.bytes != stamp.bytes or (len(versions) > 1 and not is_of_one_date):
         raise DataError(
-            f"{where}: it was written anew since the run was planned: files, and on disks their "
-            "dates, must stay as they are while a run reads them, and be the same on every node"
+            f"{where}: it was overwritten since the run was planned: files, and on disks their "
+            "dates, must not change while a run reads them, and must be the same on every node"
         )
 
 

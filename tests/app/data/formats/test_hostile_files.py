@@ -134,7 +134,7 @@ def test_a_recording_that_promises_too_many_samples_is_bad(tmp_path: Path) -> No
     assert len(good["audio"]) == 1
     [found] = bad
     assert found.path == str(tmp_path / "b.flac")
-    assert "its head promises" in found.reason
+    assert "its header states" in found.reason
 
 
 def test_a_list_that_is_nested_too_deeply_is_bad(tmp_path: Path) -> None:

@@ -198,7 +198,7 @@ class Broken:
 BROKEN: dict[str, Broken] = {
     "a member that comes later": Broken(
         {"x.jpg": b"", "x.cls": b"1", "y.jpg": b"", "y.cls": b"1", "x.txt": b""},
-        r"member x\.txt from byte \d+: other samples lie between it and the first of x",
+        r"member x\.txt from byte \d+: other samples are between it and the first of x",
     ),
     "a number that is none": Broken(
         {"x.cls": b"cat"}, r"member x\.cls from byte \d+: it is no cls: .*options.decode: false"
@@ -214,7 +214,7 @@ BROKEN: dict[str, Broken] = {
     ),
     "an array that promises values which it has not": Broken(
         {"x.cls": b"1", "x.npy": npy_head_of((10**15,)) + bytes(8)},
-        r"member x\.npy from byte \d+: it is no npy: its head promises 8000000000000000 bytes",
+        r"member x\.npy from byte \d+: it is no npy: its header states 8000000000000000 bytes",
     ),
     "an array whose head is no program": Broken(
         {"x.cls": b"1", "x.npy": npy_head_of((1,)).replace(b"(1,)", b"(1,(")},
@@ -231,7 +231,7 @@ BROKEN: dict[str, Broken] = {
         r"member x\.npy from byte \d+: .*\[4\].* where others have .*\[2,3\]",
     ),
     "an ending that is there twice": Broken(
-        {"x.cls": b"1", "x.CLS": b"1"}, r"member x\.CLS from byte \d+: it is there twice"
+        {"x.cls": b"1", "x.CLS": b"1"}, r"member x\.CLS from byte \d+: it occurs twice"
     ),
 }
 

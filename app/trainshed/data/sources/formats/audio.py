@@ -152,7 +152,7 @@ def _decode(content: bytes, most: int | None) -> _Recording:
         with soundfile.SoundFile(io.BytesIO(content)) as file:
             if file.frames * file.channels > MOST_SAMPLES * len(content):
                 raise ValueError(
-                    f"its head promises {file.frames} frames, and it has {len(content)} bytes"
+                    f"its header states {file.frames} frames, and it has {len(content)} bytes"
                 )
             frames = file.frames if most is None else min(most, file.frames)
             if frames * file.channels > MOST_DECODED:

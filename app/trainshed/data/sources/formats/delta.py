@@ -149,7 +149,7 @@ def _check_readable(table: DeltaTable, scan: Scan, field: str) -> None:
         marked = sum(batch.num_rows for batch in vectors)
         if marked:
             got = f"{scan.root} with {marked} files that have deletion vectors"
-            want = "none: write those files anew by REORG TABLE ... APPLY (PURGE)"
+            want = "none: rewrite these files by REORG TABLE ... APPLY (PURGE)"
             raise SpecError([Problem(f"{field}.path", got, want)])
 
 

@@ -133,7 +133,7 @@ def _cut(where: str, number: int, head: _Head) -> Iterator[Fragment]:
 def _promised(file: Found, head: _Head) -> _Head:
     """Return a header unless its size is far beyond the file's."""
     if head.shape[0] * head.row_bytes > MOST_PROMISED * file.bytes:
-        raise ValueError(f"its head promises {head.shape[0]} rows, and it has {file.bytes} bytes")
+        raise ValueError(f"its header states {head.shape[0]} rows, and it has {file.bytes} bytes")
     return head
 
 
@@ -151,7 +151,7 @@ def _read_head(raw: pa.NativeFile) -> _Head:
     if dtype.kind not in "biuf":
         raise ValueError(f"values of {dtype}")
     if is_fortran and len(shape) > 1:
-        raise ValueError("columns lie before rows: save numpy.ascontiguousarray of it")
+        raise ValueError("Fortran order: save numpy.ascontiguousarray of it")
     return _Head(shape, dtype, raw.tell())
 
 
@@ -182,7 +182,7 @@ def array_of(content: bytes) -> NDArray[np.generic]:
     start, promised = raw.tell(), dtype.itemsize * prod(shape)
     if promised > len(content) - start:
         there = len(content) - start
-        raise ValueError(f"its head promises {promised} bytes of values, and it has {there}")
+        raise ValueError(f"its header states {promised} bytes of values, and it has {there}")
     order: Literal["F", "C"] = "F" if is_fortran else "C"
     try:
         return np.ndarray(shape, dtype, content, start, order=order).copy(order)

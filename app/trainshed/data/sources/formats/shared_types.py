@@ -168,7 +168,7 @@ def refuse_missing(table: pa.Table, floats: Collection[str]) -> None:
     """
     for each, some in zip(table.schema, table.columns, strict=True):
         if becomes_floats(each.type) and some.null_count and each.name not in floats:
-            hint = f"options.types: {{{each.name}: float64}} has a word for that"
+            hint = f"options.types: {{{each.name}: float64}} has NaN for it"
             raise ValueError(f"no value in column {each.name} of type {each.type}; {hint}")
 
 

@@ -162,11 +162,11 @@ def _samples(tape: Tape, path: str, wants: Callable[[str], bool]) -> Iterator[_S
         where = f"{path}: member {member.name} from byte {member.place}"
         if key in done:
             raise DataError(
-                f"{where}: other samples lie between it and the first of {key}: members of one "
-                "name must lie together, as tar --sort=name packs them"
+                f"{where}: other samples are between it and the first of {key}: members of "
+                "one name must be adjacent, as tar --sort=name packs them"
             )
         if ending in sample.members:
-            raise DataError(f"{where}: it is there twice")
+            raise DataError(f"{where}: it occurs twice")
         sample.members[ending] = member
     if sample.members:
         yield sample
