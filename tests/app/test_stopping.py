@@ -1,7 +1,7 @@
 """Runs that are told to stop: where they end, what stays behind, and who goes on from there.
 
 What a signal does to a Ray of the run's own takes whole runs; a second signal, and all else that
-needs no Ray, is in test_signals.py and test_driver.py.
+needs no Ray, is in test_signals.py and test_begin.py.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""What runs that were killed left in a storage, and nobody goes on with: for `storage gc`.
+"""Finds what killed runs left in a storage: for `storage gc`.
 
-A run that goes on sweeps by itself (sweep.py). This is for those that nobody starts again, and it
-takes only what no attempt of any run could want.
+A resumed run cleans up itself (retention.py). This is for runs that are not started again, and
+finds only what no attempt of any run can use.
 """
 
 from __future__ import annotations

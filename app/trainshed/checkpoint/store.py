@@ -331,7 +331,7 @@ def load(
     """Return (model, state) of a verified checkpoint, on the CPU.
 
     Args:
-        at_hand: its files on this machine's disk (at_hand.py).
+        local_checkpoint: its files on this machine's disk.
         kind: file format of the model.
         patience: for reading.
         trust_objects: whether the state may hold more than plain values.

@@ -33,10 +33,10 @@ class Framework(Protocol):
         ...
 
     def running(self, job: AttemptConfig, coordinator: Client) -> AbstractContextManager[BaseRun]:
-        """Come together with the other ranks, and part again where all went well. A collective.
+        """Connect with the other ranks, and disconnect after success. A collective.
 
-        In a worker's process. Raises what the framework raises where a peer is gone, which
-        faults.py has to know.
+        In a worker's process. Raises the framework's error for a lost peer, which failures.py
+        must recognize.
         """
         ...
 

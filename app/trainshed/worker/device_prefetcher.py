@@ -2,7 +2,7 @@
 
 The thread that prepares batches pins them. The training thread queues the copy of the next batch
 when it takes the current one, on a second stream, if the next one is ready by then: nothing waits
-for a batch that is not needed yet. Only the training thread uses streams (fetch.py says why).
+for a batch that is not needed yet. Only the training thread uses streams (see device_reads.py).
 """
 
 from __future__ import annotations
