@@ -36,7 +36,7 @@ def main(words: list[str] | None = None) -> int:
         print(*(stop.name for stop in stops), sep="\n")
         return 0
     with _alone(arguments.folder):
-        data = _write_data(arguments.folder / "data")
+        data = write_data(arguments.folder / "data")
     print(*HEAD, sep="\n", flush=True)
     failed = 0
     for stop in stops:
@@ -93,7 +93,8 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def _write_data(folder: Path) -> Path:
+def write_data(folder: Path) -> Path:
+    """Write what programs read, where it is not there; return the folder."""
     from tests.app.builders_rows import write_rows
     from trainshed.digits import write_digits
     from trainshed.storage.disk import Disk

@@ -55,6 +55,7 @@ def make_programs() -> list[Program]:
     boosted = ["waiting-for-rows", "checkpoint", "epoch-end"]
     return [
         _sample("digits", "trainingrun.yaml"),
+        _adopted(),
         _sample("tabular", "samples/tabular.yaml"),
         _sample("digits-dataloader", "samples/digits-dataloader.yaml"),
         _sample("collate", "samples/collate.yaml"),
@@ -91,6 +92,16 @@ def _sample(name: str, file: str, lacks: Sequence[str] = ()) -> Program:
     rows = {} if is_boosted else {"train": DIGITS}
     needs = ["xgboost"] if is_boosted else []
     return Program(name, spec, _promise(rows, keeps_steps=True), lacks, needs)
+
+
+def _adopted() -> Program:
+    """Return README's own function on the digits, which reads a name of its loop after it."""
+    document = yaml.safe_load((ROOT / "manifests" / "trainingrun.yaml").read_text(encoding="utf-8"))
+    spec: Spec = document["spec"]
+    spec = _observed(spec, "examples.adopt.after:train", {"learningRate": 0.001})
+    own: Spec = {"epochs": EPOCHS, "batchSize": DIGITS_BATCH, "checkpoint": {"everyEpochs": 1}}
+    promise = _promise({"train": DIGITS}, keeps_steps=True)
+    return Program("adopted", spec | own, promise, ["evaluation"])
 
 
 def _own(  # noqa: PLR0913 - each says how it differs

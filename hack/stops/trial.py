@@ -153,12 +153,18 @@ class Runner:
         return [number for number, words in running if program in words.partition(" ")[0]]
 
 
-def read(folder: Path) -> Trace:
-    """Return what the workers of all attempts of a run wrote, and its last checkpoint."""
+def read(folder: Path, run: Path | None = None) -> Trace:
+    """Return what the workers of all attempts of a run wrote, and its last checkpoint.
+
+    Args:
+        folder: where they wrote it.
+        run: the run's own folder; None for that of the name `run`.
+    """
     import torch
 
     logs = sorted((folder / "log").iterdir())
-    found = folder.glob("runs/local/run/attempts/*/ray/checkpoint_*/model.pt")
+    run = run or folder / "runs" / "local" / "run"
+    found = run.glob("attempts/*/ray/checkpoint_*/model.pt")
     newest = max(found, key=lambda path: path.parent.name, default=None)
     saved = digest(torch.load(newest, weights_only=True)) if newest else None
     return read_trace([log.read_text(encoding="utf-8") for log in logs], saved)
