@@ -9,10 +9,10 @@ thread, which others on the machine hardly change. Needs torchvision, which noth
 from __future__ import annotations
 
 import json
-import shutil
 from functools import partial
 from typing import TYPE_CHECKING
 
+from benchmarks import rows
 from benchmarks.measure import Figure, Sample, Samples, Target, in_turn, options, publish
 from benchmarks.processes import output_of
 from tests.builders_data import encode_jpeg, make_photo
@@ -65,16 +65,13 @@ def compare(name: str, samples: Samples) -> list[Figure]:
 
 def photos(height: int, width: int, count: int, cache: Path) -> Path:
     """Return the folder with the pictures; makes it if need be."""
-    folder = cache / f"photos-{count}x{width}x{height}"
-    if not folder.exists():
-        aside = folder.with_suffix(".writing")
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir(parents=True)
+
+    def write(folder: Path) -> None:
         for number in range(count):
             encoded = encode_jpeg(make_photo(height, width, seed=number), quality=90)
-            (aside / f"{number:03}.jpg").write_bytes(encoded)
-        aside.rename(folder)
-    return folder
+            (folder / f"{number:03}.jpg").write_bytes(encoded)
+
+    return rows.write_once(cache / f"photos-{count}x{width}x{height}", write)
 
 
 def run(module: str, options: dict[str, object], data: Path, folder: Path) -> Sample:

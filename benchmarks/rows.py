@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 CLASSES = 10
@@ -54,13 +55,18 @@ def make(shape: Shape, cache: Path, *, is_numbered: bool = False) -> Path:
     """
     numbered = "-numbered" if is_numbered else ""
     folder = cache / f"{shape.name}-{shape.rows}x{shape.features}{numbered}"
+    return write_once(folder, lambda aside: _write(shape, aside, is_numbered=is_numbered))
+
+
+def write_once(folder: Path, write: Callable[[Path], None]) -> Path:
+    """Return a folder with its files in the page cache; writes all of them if it is not there."""
     if not folder.exists():
         aside = folder.with_suffix(".writing")
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
-        _write(shape, aside, is_numbered=is_numbered)
+        write(aside)
         aside.rename(folder)
-    for file in folder.iterdir():
+    for file in folder.rglob("*.*"):
         file.read_bytes()
     return folder
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,7 +49,7 @@ def _parquet(megabytes: int, cache: Path) -> Path:
 
 def _csv(megabytes: int, cache: Path) -> Path:
     count = _batches_in_file(megabytes, CSV_ROW_BYTES) * ROWS_IN_BATCH
-    return _made(cache / f"csv-{megabytes}", lambda folder: _write_csv(folder, count))
+    return rows.write_once(cache / f"csv-{megabytes}", lambda folder: _write_csv(folder, count))
 
 
 def _jpeg(megabytes: int, cache: Path) -> Path:
@@ -65,7 +64,7 @@ def _jpeg(megabytes: int, cache: Path) -> Path:
             at.mkdir(exist_ok=True)
             (at / f"{number:06}.jpg").write_bytes(photos[number % PICTURES])
 
-    return _made(cache / f"jpeg-{megabytes}", write)
+    return rows.write_once(cache / f"jpeg-{megabytes}", write)
 
 
 _MAKERS: dict[str, Callable[[int, Path], Path]] = {
@@ -77,19 +76,6 @@ _MAKERS: dict[str, Callable[[int, Path], Path]] = {
 
 def _batches_in_file(megabytes: int, row_bytes: int) -> int:
     return max(1, round(megabytes * MEGABYTE / row_bytes / rows.FILES / ROWS_IN_BATCH))
-
-
-def _made(folder: Path, write: Callable[[Path], None]) -> Path:
-    """Return a folder that is written whole, or was."""
-    if not folder.exists():
-        aside = folder.with_suffix(".writing")
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir(parents=True)
-        write(aside)
-        aside.rename(folder)
-    for file in folder.rglob("*.*"):
-        file.read_bytes()
-    return folder
 
 
 def _write_csv(folder: Path, count: int) -> None:
