@@ -159,7 +159,7 @@ def read_by_all(parent: Bucket, proxy: FaultyS3, megabytes: int, folder: Path) -
     from trainshed.checkpoint.model_file import TORCH
 
     weights = {"weight": torch.zeros(megabytes * 2**18)}
-    content = store.Content(TORCH, weights, {})
+    content = store.Content(TORCH, {"model": weights}, {})
     written = store.write(parent, content, manifest_of(1), trust_objects=False)
     manifest = store.verify(written)
     tempfile.tempdir = str(folder)

@@ -32,7 +32,7 @@ def main(*, storage: str, megabytes: int, steps: int, every: int) -> dict[str, f
             stopped = time.perf_counter()
             writer.wait_for_memory()
             copied["weight"].copy_(model["weight"])
-            writer.begin(Content(TORCH, copied, {}), manifest_of(step))
+            writer.begin(Content(TORCH, {"model": copied}, {}), manifest_of(step))
             blocked += time.perf_counter() - stopped
     stepping = time.perf_counter() - began
     writer.wait()

@@ -8,9 +8,12 @@ from typing import TypeVar, cast
 import torch
 
 from trainshed.checkpoint import store as checkpoint
-from trainshed.checkpoint.manifest import ORDER, Manifest, Position
+from trainshed.checkpoint.manifest import MODEL, ORDER, Manifest, Position
 from trainshed.checkpoint.model_file import TORCH
+from trainshed.checkpoint.state import Stateful
 from trainshed.checkpoint.store import Content
+from trainshed.checkpoint.track_arguments import Trained, read_arguments
+from trainshed.checkpoint.tracked import Scheduler, TrackedObjects
 from trainshed.data.sampler.description import Described
 from trainshed.storage.folder import Folder
 
@@ -46,7 +49,19 @@ def write_checkpoint(
 
 def hold(model: object, state: object) -> Content:
     """Return what a checkpoint of torch's holds."""
-    return Content(TORCH, model, state)
+    return Content(TORCH, {MODEL: model}, state)
+
+
+def make_tracked(
+    model: torch.nn.Module | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+    scheduler: Scheduler | None = None,
+    scaler: torch.amp.GradScaler | None = None,
+    **named: Stateful | Trained,
+) -> TrackedObjects:
+    """Return what `run.track` makes of such arguments."""
+    scaler = scaler or torch.amp.GradScaler("cpu", enabled=False)
+    return TrackedObjects(*read_arguments(model, optimizer, scheduler, named), scaler)
 
 
 @contextmanager

@@ -10,10 +10,10 @@ from torch.nn import functional as F
 
 import trainshed
 from tests.app.alone import Left, train_alone
+from tests.app.builders_checkpoint import make_tracked
 from tests.app.builders_rows import write_rows
 from tests.builders import make_data
 from trainshed.checkpoint import store as checkpoint
-from trainshed.checkpoint.tracked import TrackedObjects
 from trainshed_api.names import FAILED, SUCCEEDED
 
 MOST = 0.1
@@ -76,8 +76,8 @@ def weights_of(left: Left) -> Tensor:
     folder, _, _ = checkpoint.newest([left.folder.checkpoints(1)])
     assert folder
     assert folder.path
-    model, state = checkpoint.load(folder.path, trust_objects=False)
-    first, second = (cast("dict[str, Tensor]", each) for each in (model, state["second"]))
+    saved = checkpoint.load(folder.path, trust_objects=False)
+    first, second = (cast("dict[str, Tensor]", saved[name]) for name in ("model", "second"))
     return torch.cat([each.flatten() for each in (*first.values(), *second.values())])
 
 
@@ -106,7 +106,9 @@ def test_one_scaler_serves_all_optimizers(parts: int) -> None:
         optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model in models]
         # The scale changes at each update.
         scaler = torch.amp.GradScaler("cpu", init_scale=8.0, growth_interval=1, enabled=is_half)
-        tracked = TrackedObjects(models[0], optimizers[0], None, {"other": optimizers[1]}, scaler)
+        tracked = make_tracked(
+            models[0], optimizers[0], scaler=scaler, other=models[1], of_other=optimizers[1]
+        )
         for _ in range(3):
             for part in range(parts):
                 for model, optimizer in zip(models, optimizers, strict=True):

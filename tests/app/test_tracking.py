@@ -73,8 +73,8 @@ def count_of(left: Left, name: str) -> object:
     folder, _, _ = checkpoint.newest([left.folder.checkpoints(number) for number in (1, 2)])
     assert folder
     assert folder.path
-    _, state = checkpoint.load(folder.path, trust_objects=False)
-    return cast("dict[str, int]", state[name])["count"]
+    saved = checkpoint.load(folder.path, trust_objects=False)
+    return cast("dict[str, int]", saved[name])["count"]
 
 
 def make_earlier(left: Left) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import xgboost
 
 from trainshed.boosting.early_stopping import EarlyStoppingState
-from trainshed.checkpoint.manifest import TrackedObject
+from trainshed.checkpoint.manifest import MODEL, TrackedObject
 from trainshed.checkpoint.model_file import XGBOOST
 from trainshed.checkpoint.store import STATE
 
@@ -47,13 +47,13 @@ class BoosterState:
     def objects(self) -> dict[str, TrackedObject]:
         """Return the names of both."""
         return {
-            "model": TrackedObject(kind="model", files=(XGBOOST.name,)),
+            MODEL: TrackedObject(kind="model", files=(XGBOOST.name,)),
             "early_stopping": TrackedObject(kind="other", files=(STATE,)),
         }
 
-    def weights(self) -> bytes:
+    def weights(self) -> dict[str, object]:
         """Return the model as XGBoost writes it; empty before the first round."""
-        return bytes(self._raw() or b"")
+        return {MODEL: bytes(self._raw() or b"")}
 
     def state(self) -> dict[str, object]:
         """Return the counters."""
@@ -65,10 +65,10 @@ class BoosterState:
     def help_gather(self) -> None:
         """Do nothing: rank 0 has all there is."""
 
-    def load(self, model: object, state: Mapping[str, object]) -> None:
-        """Take a checkpoint over."""
+    def load(self, saved: Mapping[str, object]) -> None:
+        """Load a checkpoint."""
+        model, counters = saved[MODEL], saved["early_stopping"]
         assert isinstance(model, bytes)
-        counters = state["early_stopping"]
         assert isinstance(counters, dict)
         self._counters = counters
         if model:

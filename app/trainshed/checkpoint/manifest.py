@@ -13,10 +13,12 @@ from trainshed_api.errors import Problem, SpecError, show_value
 from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
 # Format 1 lacks `objects` and the fields below it; the keys of state.pt name its objects.
 FORMAT = 2
+# The name of the model that has none of its own.
+MODEL = "model"
 # Version of the order of rows, which decides the remaining rows of an epoch. Order 1 depended on
 # the number of workers and on row weights.
 ORDER = 2
@@ -61,24 +63,17 @@ class TrackedObject(Record):
     files: tuple[str, ...]
 
 
-def objects_named(names: Iterable[str]) -> dict[str, TrackedObject]:
-    """Return the objects of a checkpoint of format 1, whose names tell their kinds."""
-    kinds = {"model", "optimizer", "scheduler", "scaler"}
-    return {
-        name: TrackedObject(kind=name if name in kinds else "other", files=()) for name in names
-    }
-
-
-def check_objects(
+def match_objects(
     held: Mapping[str, TrackedObject],
     tracked: Mapping[str, TrackedObject],
     allowed: Collection[str],
     source: str,
-) -> None:
-    """Refuse a checkpoint whose objects differ from the tracked ones.
+) -> dict[str, str]:
+    """Return each tracked object's name in a checkpoint; without those that it lacks.
 
-    A missing object would start fresh, and a renamed one would lose its state. A function that
-    tracks no optimizer may load the model of a run that had one.
+    A checkpoint whose objects differ from the tracked ones is refused. A missing object would start
+    fresh, and a renamed one would lose its state. A function that tracks no optimizer may load the
+    models of a run that had one.
 
     Args:
         held: the objects of the checkpoint.
@@ -89,6 +84,7 @@ def check_objects(
     Raises:
         SpecError: with the names that only one side has.
     """
+    names = {name: name for name in tracked if name in held} | _earlier_names(held, tracked)
     trains = any(each.kind == "optimizer" for each in tracked.values())
     # The scaler belongs to the run, and a function that does not train needs no optimizer state.
     may_differ = set(allowed)
@@ -103,9 +99,9 @@ def check_objects(
             and may_differ.isdisjoint((name, name.partition(".")[0]))
         )
 
-    missing, left = only_in(tracked, held), only_in(held, tracked)
+    missing, left = only_in(tracked, names), only_in(held, set(names.values()))
     if not missing and not left:
-        return
+        return names
     lacks = f"lacks {', '.join(missing)}" if missing else ""
     holds = f"also holds {', '.join(left)}, which run.track does not name" if left else ""
     raise SpecError(
@@ -119,6 +115,40 @@ def check_objects(
             )
         ]
     )
+
+
+def _earlier_names(
+    held: Mapping[str, TrackedObject], tracked: Mapping[str, TrackedObject]
+) -> dict[str, str]:
+    """Return the names in a checkpoint of objects that were tracked without their model's name.
+
+    The first model takes the objects of the model that was passed by position. An optimizer that
+    had a keyword of its own is taken if it is the only one that is left.
+    """
+    found: dict[str, str] = {}
+    first = next((name for name, each in tracked.items() if each.kind == "model"), MODEL)
+    if MODEL in held and MODEL not in tracked and first not in held:
+        renamed = {first: MODEL} | {f"{first}.{part}": part for part in ("optimizer", "scheduler")}
+        found = {
+            name: earlier
+            for name, earlier in renamed.items()
+            if name in tracked and earlier in held and earlier not in tracked
+        }
+    for kind in ("optimizer", "scheduler"):
+        lacking = [
+            name
+            for name, each in tracked.items()
+            if each.kind == kind and name not in held.keys() | found.keys()
+        ]
+        left = [
+            name
+            for name, each in held.items()
+            if each.kind == kind and name not in {*tracked, *found.values()}
+        ]
+        # The names of several do not say which model each belongs to.
+        if len(lacking) == len(left) == 1 and lacking[0].removesuffix(f".{kind}") in held:
+            found[lacking[0]] = left[0]
+    return found
 
 
 class Prediction(Record):

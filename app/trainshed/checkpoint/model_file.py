@@ -6,6 +6,7 @@ Must stay light: Ray Train's controller imports it, and importing torch takes tw
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 if TYPE_CHECKING:
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelFile:
-    """The file format of a model.
+    """The file format of a framework's models.
 
     Args:
-        name: of the file.
-        save: writes what `CheckpointAdapter.weights` returned.
+        name: of the file of a model without a name of its own.
+        save: writes one of the models that `CheckpointAdapter.weights` returned.
         load: reads it; runs no code from the file.
     """
 
@@ -28,33 +29,41 @@ class ModelFile:
     save: Callable[[object, BinaryIO], None]
     load: Callable[[BinaryIO], object]
 
+    def file_of(self, model: str) -> str:
+        """Return the file of a tracked model."""
+        return model + PurePath(self.name).suffix
+
+    def reads(self, file: str) -> bool:
+        """Say whether a model's file is of this kind."""
+        return PurePath(file).suffix == PurePath(self.name).suffix
+
 
 class CheckpointAdapter(Protocol):
     """The state of a run that checkpoints save, for one framework."""
 
     @property
     def model_file(self) -> ModelFile:
-        """Return the file format of the model."""
+        """Return the file format of models."""
         ...
 
     def objects(self) -> dict[str, TrackedObject]:
         """Return the objects in `weights` and `state`, by name, for the manifest."""
         ...
 
-    def weights(self) -> object:
-        """Return the model for its file; tensors are copied, everything else must not change."""
+    def weights(self) -> Mapping[str, object]:
+        """Return the models by name; tensors are copied, everything else must not change."""
         ...
 
     def state(self) -> dict[str, object]:
-        """Return the other state to save: tensors and plain values."""
+        """Return the other state to save, by name: tensors and plain values."""
         ...
 
     def help_gather(self) -> None:
         """Join the gathering while rank 0 calls `weights` and `state`; for the other ranks."""
         ...
 
-    def load(self, model: object, state: Mapping[str, object]) -> None:
-        """Load both; called on all ranks."""
+    def load(self, saved: Mapping[str, object]) -> None:
+        """Load both, in one mapping by name; called on all ranks."""
         ...
 
 

@@ -30,6 +30,11 @@ class OtherParametersError(ValueError):
     """The state of an optimizer with other parameters than this one."""
 
 
+def parameters_of(optimizer: torch.optim.Optimizer) -> list[torch.nn.Parameter]:
+    """Return what an optimizer steps."""
+    return [one for group in optimizer.param_groups for one in group["params"]]
+
+
 def names_of(optimizer: torch.optim.Optimizer, model: torch.nn.Module) -> Names | None:
     """Return the names of each group's parameters; None if one is not in the model."""
     known = {id(found): plain_name(name) for name, found in unwrapped(model).named_parameters()}

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast, runtime_ch
 import numpy as np
 import torch
 
+from trainshed.checkpoint.manifest import TrackedObject
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -64,6 +66,28 @@ class Buffers:
             items = [self._copy(item, (*path, n)) for n, item in enumerate(value)]
             return items if isinstance(value, list) else tuple(items)
         return copy.deepcopy(value)
+
+
+def objects_in(saved: Mapping[str, object]) -> dict[str, TrackedObject]:
+    """Return the objects of a checkpoint whose manifest does not name them, by their state."""
+    return {
+        name: TrackedObject(kind=_kind_of(name, state), files=())
+        for name, state in saved.items()
+        if name != "random"
+    }
+
+
+def _kind_of(name: str, state: object) -> str:
+    if name in {"model", "optimizer", "scheduler", "scaler"}:
+        return name
+    if not isinstance(state, Mapping) or not state:
+        return "other"
+    if state.keys() >= {"state", "param_groups"}:
+        return "optimizer"
+    if state.keys() >= {"last_epoch", "_step_count"}:
+        return "scheduler"
+    is_model = all(isinstance(value, torch.Tensor) for value in state.values())
+    return "model" if is_model else "other"
 
 
 def random_state() -> torch.Tensor:

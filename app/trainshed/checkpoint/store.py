@@ -1,6 +1,6 @@
 """Checkpoints on storage: written to a temporary folder, verified, then published atomically.
 
-A checkpoint is a folder: the model in its framework's format (model_file.py), state.pt
+A checkpoint is a folder: each model in its framework's format (model_file.py), state.pt
 (everything else), and manifest.json (sizes and checksums, and the position of training).
 """
 
@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from trainshed.checkpoint import model_file
-from trainshed.checkpoint.manifest import FORMAT, ORDER, Manifest, StoredFile
+from trainshed.checkpoint.manifest import FORMAT, MODEL, ORDER, Manifest, StoredFile
 from trainshed.checkpoint.model_file import TORCH, XGBOOST, ModelFile
 from trainshed.failures import InfrastructureError, is_passing
 from trainshed.retry import READS, RetryPolicy
@@ -66,13 +66,13 @@ class Content:
     """The content of a checkpoint.
 
     Args:
-        kind: file format of the model.
-        model: as the framework returns it.
+        kind: file format of the models.
+        models: by name, as the framework returns them.
         state: everything else.
     """
 
     kind: ModelFile
-    model: object
+    models: Mapping[str, object]
     state: object
 
 
@@ -90,11 +90,12 @@ def write(parent: Folder, content: Content, manifest: Manifest, *, trust_objects
 
 def make(aside: Path, content: Content, manifest: Manifest, *, trust_objects: bool) -> None:
     """Write the files of a checkpoint into a local folder; raises as `write` does."""
-    kind, state = content.kind, content.state
+    kind = content.kind
     files = {
-        kind.name: _save(partial(kind.save, content.model), aside / kind.name),
-        STATE: _save(partial(model_file.TORCH.save, state), aside / STATE),
+        file: _save(partial(kind.save, model), aside / file)
+        for file, model in ((kind.file_of(name), model) for name, model in content.models.items())
     }
+    files[STATE] = _save(partial(TORCH.save, content.state), aside / STATE)
     if not trust_objects:
         from trainshed.checkpoint import trust
 
@@ -124,7 +125,7 @@ def verify(folder: Folder, patience: RetryPolicy = READS) -> Manifest:
             checkpoint.
     """
     manifest = _usable_manifest(folder, patience)
-    for name in {model_name(manifest): 0, STATE: 0} | manifest.files:
+    for name in dict.fromkeys((*model_files(manifest).values(), STATE, *manifest.files)):
         try:
             want = manifest.files[name]
             patience.read(partial(_check_file, folder, name, want))
@@ -176,9 +177,22 @@ def hangs_on_order(model: str, position: Position) -> bool:
     return bool(position.step_in_epoch) and model != XGBOOST.name
 
 
+def model_files(manifest: Manifest) -> dict[str, str]:
+    """Return the file of each model that has one, by the model's name; the first model first."""
+    if manifest.objects is None:
+        file = next((name for name in manifest.files if name in model_file.NAMES), TORCH.name)
+        return {MODEL: file}
+    return {
+        name: file
+        for name, each in manifest.objects.items()
+        for file in each.files[:1]
+        if each.kind == "model" and file != STATE
+    }
+
+
 def model_name(manifest: Manifest) -> str:
-    """Return the name of the model's file; torch's if the kind is unknown."""
-    return next((name for name in manifest.files if name in model_file.NAMES), TORCH.name)
+    """Return the name of the first model's file; torch's if no model has one."""
+    return next(iter(model_files(manifest).values()), TORCH.name)
 
 
 def read_manifest(folder: Folder) -> Manifest | None:
@@ -327,12 +341,12 @@ def load(
     patience: RetryPolicy = READS,
     *,
     trust_objects: bool,
-) -> tuple[object, Mapping[str, object]]:
-    """Return (model, state) of a verified checkpoint, on the CPU.
+) -> dict[str, object]:
+    """Return all states of a verified checkpoint, by name, on the CPU; `random` is among them.
 
     Args:
         local_checkpoint: its files on this machine's disk.
-        kind: file format of the model.
+        kind: file format of the models.
         patience: for reading.
         trust_objects: whether the state may hold more than plain values.
 
@@ -341,12 +355,16 @@ def load(
     """
     from trainshed.checkpoint import trust
 
-    model = patience.read(partial(_load, local_checkpoint / kind.name, kind.load))
+    manifest = Manifest.model_validate_json(patience.read((local_checkpoint / MANIFEST).read_bytes))
+    models = {
+        name: patience.read(partial(_load, local_checkpoint / file, kind.load))
+        for name, file in model_files(manifest).items()
+    }
     if not trust_objects:
         patience.read(partial(trust.check_plain, local_checkpoint / STATE))
     read = _load_objects if trust_objects else TORCH.load
     state = patience.read(partial(_load, local_checkpoint / STATE, read))
-    return model, cast("Mapping[str, object]", state)
+    return {**cast("Mapping[str, object]", state), **models}
 
 
 def _load(file: Path, read: Callable[[BinaryIO], object]) -> object:

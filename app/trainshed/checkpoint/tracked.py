@@ -1,31 +1,26 @@
-"""The tracked objects of a training function, whose state checkpoints save."""
+"""The tracked objects of a training function: how they train, and the state to save."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from typing import TYPE_CHECKING, Protocol, cast
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 import torch
+from torch.nn.utils import clip_grad_norm_
 
-from trainshed.checkpoint.manifest import TrackedObject
+from trainshed.checkpoint.manifest import MODEL, TrackedObject
 from trainshed.checkpoint.model_file import TORCH
-from trainshed.checkpoint.optimizer_state import by_name, by_number, names_of
+from trainshed.checkpoint.optimizer_state import by_name, by_number, names_of, parameters_of
 from trainshed.checkpoint.state import Stateful
 from trainshed.checkpoint.store import STATE
-from trainshed.checkpoint.wrapping import (
-    UnsupportedWrapperError,
-    check_wrapping,
-    inside,
-    load_plain_state,
-    plain_state,
-    sharded,
-)
+from trainshed.checkpoint.wrapping import inside, load_plain_state, plain_state, sharded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator, Mapping, Sequence
 
 
+@runtime_checkable
 class Scheduler(Stateful, Protocol):
     """A learning rate scheduler of torch.optim."""
 
@@ -34,72 +29,123 @@ class Scheduler(Stateful, Protocol):
         ...
 
 
-# Keys of state.pt that are reserved.
-RESERVED = frozenset({"model", "optimizer", "scheduler", "scaler", "random"})
+@dataclass(frozen=True)
+class TrackedModel:
+    """A model that trains, with the optimizer and the scheduler that are its own.
 
-
-def check_others(others: Mapping[str, Stateful]) -> None:
-    """Refuse keywords that `track` cannot accept.
-
-    Raises:
-        ValueError: for a reserved name.
-        UnsupportedWrapperError: for a model whose wrapper no checkpoint supports.
+    Args:
+        name: in a checkpoint, and of its file; MODEL for the one that is passed by position.
+        module: wrapped or not.
+        optimizer: stepped by `backward_step`.
+        scheduler: stepped after each step of the optimizer.
     """
-    if taken := sorted(RESERVED.intersection(others)):
-        raise ValueError(
-            f"track: got the keyword {taken[0]}; expected another name, because a checkpoint holds "
-            "the run's own state under it. Rename the keyword."
-        )
-    for name, part in others.items():
-        if isinstance(part, torch.nn.Module):
-            check_wrapping(part)
-            if sharded(part):
-                raise UnsupportedWrapperError(
-                    f"track: got a model in FSDP for the keyword {name}; expected one in DDP, or "
-                    "as it is. Only the first model may be in FSDP."
-                )
+
+    name: str
+    module: torch.nn.Module
+    optimizer: torch.optim.Optimizer | None = None
+    scheduler: Scheduler | None = None
+
+    def name_of(self, part: str) -> str:
+        """Return the name of what belongs to the model, such as its `optimizer`."""
+        return part if self.name == MODEL else f"{self.name}.{part}"
+
+    def clip(self, optimizer: torch.optim.Optimizer, most: float) -> torch.Tensor:
+        """Clip the norm of the gradients, and return the norm before."""
+        if wrapper := sharded(self.module):
+            return wrapper.clip_grad_norm_(most)
+        return clip_grad_norm_(parameters_of(optimizer), most)
+
+    def weights(self) -> Mapping[str, object]:
+        """Return the model's state by the names that it has without any wrapper.
+
+        Of a sharded model only rank 0 gets it, in a collective.
+        """
+        if wrapper := sharded(self.module):
+            from trainshed.checkpoint.sharding import gather_weights
+
+            return gather_weights(wrapper)
+        return plain_state(self.module)
+
+    def load_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """Load what `weights` returned; a collective where the model is sharded."""
+        if wrapper := sharded(self.module):
+            from trainshed.checkpoint.sharding import load_weights
+
+            load_weights(wrapper, weights)
+        else:
+            load_plain_state(self.module, weights)
+
+    def optimizer_state(self, optimizer: torch.optim.Optimizer) -> dict[str, object]:
+        """Return the optimizer's state by the names of parameters; gathered as `weights` are."""
+        if wrapper := sharded(self.module):
+            from trainshed.checkpoint.sharding import gather_optimizer
+
+            return gather_optimizer(wrapper, optimizer)
+        return by_name(optimizer.state_dict(), names_of(optimizer, self.module))
+
+    def load_optimizer(self, optimizer: torch.optim.Optimizer, state: Mapping[str, object]) -> None:
+        """Load what `optimizer_state` returned; a collective where the model is sharded."""
+        if wrapper := sharded(self.module):
+            from trainshed.checkpoint.sharding import load_optimizer
+
+            load_optimizer(wrapper, optimizer, state)
+        else:
+            optimizer.load_state_dict(by_number(state, names_of(optimizer, self.module)))
 
 
 class TrackedObjects:
-    """The objects whose state a checkpoint saves."""
+    """The objects whose state a checkpoint holds.
+
+    Args:
+        trained: models with what trains them; the first one is what `evaluate` scores.
+        others: by name; a further model, an average of weights, an optimizer or anything else.
+        scaler: of the gradients of all losses.
+    """
 
     model_file = TORCH
 
     def __init__(
         self,
-        model: torch.nn.Module,
-        optimizer: torch.optim.Optimizer | None,
-        scheduler: Scheduler | None,
+        trained: Sequence[TrackedModel],
         others: Mapping[str, Stateful],
         scaler: torch.amp.GradScaler,
     ) -> None:
-        self.model = model
-        self.optimizer = optimizer
-        self.scheduler = scheduler
+        self.trained = tuple(trained)
+        self.first = self.trained[0]
         self.scaler = scaler
-        self._sharded = sharded(model)
+        # Everything except the models and their optimizers.
+        self._parts: dict[str, Stateful] = {"scaler": scaler, **others}
+        for each in self.trained:
+            if each.scheduler is not None:
+                self._parts[each.name_of("scheduler")] = each.scheduler
         # Ids of optimizers that have stepped since the last update of the scaler.
         self._stepped: set[int] = set()
-        self._parts: dict[str, Stateful] = {"scaler": scaler, **others}
-        if scheduler is not None:
-            self._parts["scheduler"] = scheduler
 
     @property
     def models(self) -> list[torch.nn.Module]:
-        """Return all models: the first one, then the keyword arguments."""
+        """Return all models, those that others are among them."""
         others = (part for part in self._parts.values() if isinstance(part, torch.nn.Module))
-        return list(dict.fromkeys((self.model, *others)))
+        return [*(each.module for each in self.trained), *others]
 
     @property
     def optimizers(self) -> list[torch.optim.Optimizer]:
         """Return all optimizers of torch; one that wraps others may be none."""
-        these = (self.optimizer, *self._parts.values())
+        these = (*(each.optimizer for each in self.trained), *self._parts.values())
         return [each for each in these if isinstance(each, torch.optim.Optimizer)]
 
+    @property
+    def is_sharded(self) -> bool:
+        """Say whether FSDP holds a model."""
+        return any(sharded(each.module) for each in self.trained)
+
     def trains(self, model: torch.nn.Module) -> bool:
-        """Return whether an optimizer steps a model: the first one, or one with its parameters."""
-        stepped = {id(one) for each in self.optimizers for one in _parameters_of(each)}
-        return model is self.model or any(id(one) in stepped for one in model.parameters())
+        """Say whether an optimizer steps a model: the first one, or one that shares parameters."""
+        stepped = {id(one) for each in self.optimizers for one in parameters_of(each)}
+        return model is self.first.module or any(id(one) in stepped for one in model.parameters())
+
+    def owner_of(self, optimizer: torch.optim.Optimizer) -> TrackedModel | None:
+        """Return the model that an optimizer was tracked with; None for one by itself."""
+        return next((each for each in self.trained if each.optimizer is optimizer), None)
 
     def name_of(self, optimizer: torch.optim.Optimizer) -> str:
         """Return the name of a tracked optimizer.
@@ -107,15 +153,21 @@ class TrackedObjects:
         Raises:
             ValueError: for one that is not tracked.
         """
-        if optimizer is self.optimizer:
-            return "optimizer"
+        if owner := self.owner_of(optimizer):
+            return owner.name_of("optimizer")
         found = (name for name, part in self._parts.items() if part is optimizer)
         if (name := next(found, None)) is None:
             raise ValueError(
                 "backward_step: got an optimizer that is not tracked; expected one of those that "
-                "run.track names. Pass it to track, by a keyword if it is not the first."
+                "run.track names. Pass it to track, with its model."
             )
         return name
+
+    def norm_name(self, optimizer: torch.optim.Optimizer) -> str:
+        """Return the name by which the norm of an optimizer's gradients is shown."""
+        if owner := self.owner_of(optimizer):
+            return owner.name_of("gradientNorm")
+        return f"{self.name_of(optimizer)}.gradientNorm"
 
     def backward(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer | None = None) -> None:
         """Accumulate the gradients of a loss.
@@ -125,13 +177,13 @@ class TrackedObjects:
             optimizer: the only one that gets gradients: parameters of the other tracked optimizers
                 keep theirs. None: every parameter gets gradients.
         """
-        if id(optimizer or self.optimizer) in self._stepped:
+        if id(optimizer or self.first.optimizer) in self._stepped:
             self._update_scale()
         kept: list[tuple[torch.nn.Parameter, torch.Tensor | None]] = []
         if optimizer is not None:
-            mine = {id(one) for one in _parameters_of(optimizer)}
+            mine = {id(one) for one in parameters_of(optimizer)}
             for other in self.optimizers:
-                kept += [(one, one.grad) for one in _parameters_of(other) if id(one) not in mine]
+                kept += [(one, one.grad) for one in parameters_of(other) if id(one) not in mine]
         for parameter, _ in kept:
             parameter.grad = None
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
@@ -140,36 +192,31 @@ class TrackedObjects:
 
     def scale_gradients(self, factor: float, optimizer: torch.optim.Optimizer) -> None:
         """Multiply the gradients of an optimizer; before `clip` and `step`."""
-        for parameter in _parameters_of(optimizer):
+        for parameter in parameters_of(optimizer):
             if parameter.grad is not None:
                 parameter.grad.mul_(factor)
 
     def clip(self, most: float, optimizer: torch.optim.Optimizer) -> torch.Tensor:
-        """Clip the norm of the gradients of an optimizer, and return the norm before.
-
-        For the first optimizer these are the gradients of the first model.
-        """
+        """Clip the norm of the gradients of an optimizer, and return the norm before."""
         self.scaler.unscale_(optimizer)
-        is_first = optimizer is self.optimizer
-        if self._sharded and is_first:
-            return self._sharded.clip_grad_norm_(most)
-        from torch.nn.utils import clip_grad_norm_
+        if owner := self.owner_of(optimizer):
+            return owner.clip(optimizer, most)
+        return clip_grad_norm_(parameters_of(optimizer), most)
 
-        return clip_grad_norm_(
-            self.model.parameters() if is_first else _parameters_of(optimizer), most
-        )
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Run forward and backward passes without gradient synchronization across ranks.
 
-    def alone(self) -> AbstractContextManager[None]:
-        """Return a context without gradient synchronization across ranks.
-
-        Only for the first model: the function may step other optimizers in every part.
+        Models that are not in `trained` synchronize: the function may step them in every part.
         """
-        wrapper = inside(self.model)
-        no_sync = getattr(wrapper, "no_sync", None)
-        return no_sync() if no_sync else nullcontext()
+        with ExitStack() as stack:
+            for each in self.trained:
+                if no_sync := getattr(inside(each.module), "no_sync", None):
+                    stack.enter_context(no_sync())
+            yield
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Step an optimizer, and with the first one the scheduler."""
+        """Step an optimizer and its scheduler."""
         self.scaler.step(optimizer)
         self._stepped.add(id(optimizer))
         if len(self.optimizers) <= 1:
@@ -177,14 +224,15 @@ class TrackedObjects:
         self.skip_step(optimizer)
 
     def skip_step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Zero an optimizer's gradients, and with the first one step the scheduler."""
+        """Zero an optimizer's gradients and step its scheduler."""
         optimizer.zero_grad(set_to_none=True)
-        if self.scheduler is not None and optimizer is self.optimizer:
-            self.scheduler.step()
+        owner = self.owner_of(optimizer)
+        if owner and owner.scheduler is not None:
+            owner.scheduler.step()
 
     def forget_gradients(self) -> None:
         """Zero the gradients of a step that will not be finished."""
-        for each in dict.fromkeys((*self.optimizers, self.optimizer)):
+        for each in dict.fromkeys((*self.optimizers, self.first.optimizer)):
             if each is not None:
                 each.zero_grad(set_to_none=True)
 
@@ -200,87 +248,73 @@ class TrackedObjects:
 
     def objects(self) -> dict[str, TrackedObject]:
         """Return the kind and the file of every object, by name."""
-        found = {"model": TrackedObject(kind="model", files=(TORCH.name,))}
-        if self.optimizer is not None:
-            found["optimizer"] = TrackedObject(kind="optimizer", files=(STATE,))
+        found = {
+            each.name: TrackedObject(kind="model", files=(TORCH.file_of(each.name),))
+            for each in self.trained
+        }
+        for each in self.trained:
+            if each.optimizer is not None:
+                name = each.name_of("optimizer")
+                found[name] = TrackedObject(kind="optimizer", files=(STATE,))
         for name, part in self._parts.items():
-            kind = name if name in RESERVED else _kind_of(part)
-            found[name] = TrackedObject(kind=kind, files=(STATE,))
+            found[name] = TrackedObject(kind=_kind_of(part), files=(STATE,))
         return found
 
-    def weights(self) -> Mapping[str, object]:
-        """Return the model's state, by its names without any wrapper.
+    def weights(self) -> dict[str, object]:
+        """Return the state of each model that has a file of its own, by name.
 
-        For a sharded model only rank 0 gets it, and all others must call `help_gather`.
+        Where one is sharded, all other ranks have to `help_gather`.
         """
-        if self._sharded:
-            from trainshed.checkpoint.sharding import gather_weights
-
-            return gather_weights(self._sharded)
-        return plain_state(self.model)
+        return {each.name: each.weights() for each in self.trained}
 
     def state(self) -> dict[str, object]:
-        """Return the state of everything but the model; for a sharded one as in `weights`."""
+        """Return the state of everything else; a collective where `weights` is one."""
         self._update_scale()
         state: dict[str, object] = {
             name: plain_state(part) if isinstance(part, torch.nn.Module) else part.state_dict()
             for name, part in self._parts.items()
         }
-        if self.optimizer is not None:
-            state["optimizer"] = self._optimizer_state(self.optimizer)
+        for each in self.trained:
+            if each.optimizer is not None:
+                state[each.name_of("optimizer")] = each.optimizer_state(each.optimizer)
         return state
 
     def help_gather(self) -> None:
         """Join the gathering while rank 0 calls `weights` and `state`; for the other ranks."""
         self._update_scale()
-        if self._sharded:
-            self.weights()
-            if self.optimizer is not None:
-                self._optimizer_state(self.optimizer)
+        split = [each for each in self.trained if sharded(each.module)]
+        for each in split:
+            each.weights()
+        for each in split:
+            if each.optimizer is not None:
+                each.optimizer_state(each.optimizer)
 
-    def load(self, model: object, state: Mapping[str, object]) -> None:
-        """Load a checkpoint; a collective if the model is sharded."""
-        weights = cast("Mapping[str, torch.Tensor]", model)
-        if self._sharded:
-            from trainshed.checkpoint.sharding import load_weights
+    def load(self, saved: Mapping[str, object]) -> None:
+        """Load a checkpoint, as far as it has what is tracked.
 
-            load_weights(self._sharded, weights)
-        else:
-            load_plain_state(self.model, weights)
-        saved = cast("Mapping[str, dict[str, object]]", state)
-        if self.optimizer is not None and saved.get("optimizer"):
-            self._load_optimizer(self.optimizer, saved["optimizer"])
+        A collective where a model is sharded.
+        """
+        states = cast("Mapping[str, dict[str, object]]", saved)
+        for each in self.trained:
+            if each.name in saved:
+                each.load_weights(cast("Mapping[str, torch.Tensor]", saved[each.name]))
+            state = states.get(each.name_of("optimizer"))
+            if each.optimizer is not None and state:
+                each.load_optimizer(each.optimizer, state)
         for name, part in self._parts.items():
-            if not saved.get(name):
+            if not states.get(name):
                 continue
             if isinstance(part, torch.nn.Module):
                 load_plain_state(part, cast("Mapping[str, torch.Tensor]", saved[name]))
             else:
-                part.load_state_dict(saved[name])
-
-    def _optimizer_state(self, optimizer: torch.optim.Optimizer) -> dict[str, object]:
-        if self._sharded:
-            from trainshed.checkpoint.sharding import gather_optimizer
-
-            return gather_optimizer(self._sharded, optimizer)
-        return by_name(optimizer.state_dict(), names_of(optimizer, self.model))
-
-    def _load_optimizer(
-        self, optimizer: torch.optim.Optimizer, saved: Mapping[str, object]
-    ) -> None:
-        if self._sharded:
-            from trainshed.checkpoint.sharding import load_optimizer
-
-            load_optimizer(self._sharded, optimizer, saved)
-        else:
-            optimizer.load_state_dict(by_number(saved, names_of(optimizer, self.model)))
-
-
-def _parameters_of(optimizer: torch.optim.Optimizer) -> list[torch.nn.Parameter]:
-    return [one for group in optimizer.param_groups for one in group["params"]]
+                part.load_state_dict(states[name])
 
 
 def _kind_of(part: Stateful) -> str:
-    if isinstance(part, torch.nn.Module):
-        return "model"
-    return "optimizer" if isinstance(part, torch.optim.Optimizer) else "other"
+    kinds: dict[str, type] = {
+        "model": torch.nn.Module,
+        "optimizer": torch.optim.Optimizer,
+        "scheduler": torch.optim.lr_scheduler.LRScheduler,
+        "scaler": torch.amp.GradScaler,
+    }
+    return next((kind for kind, made in kinds.items() if isinstance(part, made)), "other")

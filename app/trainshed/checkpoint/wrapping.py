@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeGuard, cast
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from torch.distributed.fsdp import FullyShardedDataParallel
 
@@ -127,9 +127,11 @@ def trains_alone(model: torch.nn.Module, num_ranks: int) -> str | None:
     )
 
 
-def make_scaler(model: torch.nn.Module, device: str, *, enabled: bool) -> torch.amp.GradScaler:
-    """Return the gradient scaler; for a sharded model one that skips a step on all ranks."""
-    if sharded(model):
+def make_scaler(
+    models: Iterable[torch.nn.Module], device: str, *, enabled: bool
+) -> torch.amp.GradScaler:
+    """Return the gradient scaler; with a sharded model one that skips a step on all ranks."""
+    if any(sharded(model) for model in models):
         from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 
         return ShardedGradScaler(device, enabled=enabled)

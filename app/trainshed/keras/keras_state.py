@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from trainshed.checkpoint.manifest import TrackedObject
+from trainshed.checkpoint.manifest import MODEL, TrackedObject
 from trainshed.checkpoint.model_file import KERAS
 from trainshed.checkpoint.store import STATE
 
@@ -43,7 +43,7 @@ class KerasState:
     def objects(self) -> dict[str, TrackedObject]:
         """Return the names of what is written; the model's file holds its optimizer too."""
         return {
-            "model": TrackedObject(kind="model", files=(KERAS.name,)),
+            MODEL: TrackedObject(kind="model", files=(KERAS.name,)),
             "optimizer": TrackedObject(kind="optimizer", files=(KERAS.name, STATE)),
             **{
                 name: TrackedObject(kind="other", files=(STATE,))
@@ -51,13 +51,13 @@ class KerasState:
             },
         }
 
-    def weights(self) -> bytes:
+    def weights(self) -> dict[str, object]:
         """Return the model as Keras writes it. A collective where it has running statistics."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, KERAS.name)
             # Named: without it Keras writes HDF5 in any thread but the one that imported it first.
             self._model.save(file, save_format="keras_v3")
-            return file.read_bytes()
+            return {MODEL: file.read_bytes()}
 
     def state(self) -> dict[str, object]:
         """Return what the file does not hold, or does not give back."""
@@ -73,17 +73,18 @@ class KerasState:
         """Read the running statistics with rank 0, which are means over ranks."""
         self.weights()
 
-    def load(self, model: object, state: Mapping[str, object]) -> None:
-        """Take weights and the optimizer's state over.
+    def load(self, saved: Mapping[str, object]) -> None:
+        """Load weights and the optimizer's state.
 
         Raises:
             ValueError: where they are another optimizer's, whose state Keras would leave out.
         """
+        model = saved[MODEL]
         assert isinstance(model, bytes)
         mine = type(_inner_optimizer(self._model)).__name__
-        if mine != state["optimizer"]:
+        if mine != saved["optimizer"]:
             raise ValueError(
-                f"track: got the optimizer {mine}; want {state['optimizer']}, with which the "
+                f"track: got the optimizer {mine}; want {saved['optimizer']}, with which the "
                 "checkpoint was written, or start over with --fresh"
             )
         with tempfile.TemporaryDirectory() as folder:
@@ -94,12 +95,12 @@ class KerasState:
                 self._model.optimizer.build(self._model.trainable_variables)
                 self._model.load_weights(file)
                 # A number that callbacks set is no variable that Keras reads back.
-                if state["learningRate"] is not None:
-                    self._model.optimizer.learning_rate = state["learningRate"]
-        callbacks = state["callbacks"]
+                if saved["learningRate"] is not None:
+                    self._model.optimizer.learning_rate = saved["learningRate"]
+        callbacks = saved["callbacks"]
         assert isinstance(callbacks, list)
         self.remembered = [_from_tensors(memory) for memory in callbacks]
-        self.is_over = bool(state["isOver"])
+        self.is_over = bool(saved["isOver"])
 
     def _learning_rate(self) -> float | None:
         """Return it where it is a number; a schedule follows the optimizer's steps by itself."""

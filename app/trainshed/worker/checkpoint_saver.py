@@ -6,6 +6,7 @@ import contextlib
 import math
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import ray.train
@@ -17,11 +18,16 @@ from trainshed.checkpoint.manifest import (
     Manifest,
     Position,
     Prediction,
-    check_objects,
-    objects_named,
+    match_objects,
 )
 from trainshed.checkpoint.ray_snapshot import LINKED
-from trainshed.checkpoint.state import Buffers, random_state, seed_everything, set_random_state
+from trainshed.checkpoint.state import (
+    Buffers,
+    objects_in,
+    random_state,
+    seed_everything,
+    set_random_state,
+)
 from trainshed.checkpoint.store import Content, DamagedError
 from trainshed.checkpoint.writer import Writer, WriteResult
 from trainshed.coordinator.ray_reports import missing_best
@@ -123,7 +129,7 @@ class CheckpointSaver:
             tracked.help_gather()
             return
         self._writer.wait_for_memory()
-        model = self._buffers.copy(tracked.weights(), "model")
+        models = self._buffers.copy(tracked.weights(), "models")
         state = self._buffers.copy({**tracked.state(), "random": states}, "state")
         data = self.describe_data()
         if checkpoint.hangs_on_order(tracked.model_file.name, position):
@@ -144,7 +150,7 @@ class CheckpointSaver:
             columns={name: dict(plan.column_types) for name, plan in self._job.plans.items()},
             prediction=self.prediction,
         )
-        self._writer.begin(Content(tracked.model_file, model, state), manifest)
+        self._writer.begin(Content(tracked.model_file, models, state), manifest)
         self._blocked[position.step] = time.perf_counter() - began
         mark()
 
@@ -217,25 +223,28 @@ class CheckpointSaver:
             return
         source = self._given() if self.start == self._job.resume_from else self.start
         kind, held = tracked.model_file, checkpoint.model_name(self.manifest)
-        if held != kind.name:
+        if not kind.reads(held):
             want = f"one with {kind.name}, of the framework of this run"
             raise SpecError([Problem("spec.checkpoint.resume", f"{self.start} with {held}", want)])
-        allowed, tracks = self._job.checkpoint.allow_missing, tracked.objects()
+        match = partial(
+            match_objects,
+            tracked=tracked.objects(),
+            allowed=self._job.checkpoint.allow_missing,
+            source=str(self.start),
+        )
         # Before anything is fetched, if the manifest has the names.
-        if self.manifest.objects is not None:
-            check_objects(self.manifest.objects, tracks, allowed, str(self.start))
+        names = match(self.manifest.objects) if self.manifest.objects is not None else None
         try:
             with local_checkpoint(source, self.manifest) as folder:
-                model, state = checkpoint.load(folder, kind, trust_objects=self._trust_objects)
+                saved = checkpoint.load(folder, kind, trust_objects=self._trust_objects)
         except DamagedError as error:
             raise self._passed_over(self.start, error) from error
         except OSError as error:  # also expired credentials: not the function's fault
             raise InfrastructureError(f"{source}: {error}", classify(error) or "storage") from error
-        if self.manifest.objects is None:
-            names = {"model", *state} - {"random"}
-            check_objects(objects_named(names), tracks, allowed, str(self.start))
-        tracked.load(model, state)
-        states = state["random"]
+        if names is None:
+            names = match(objects_in(saved))
+        tracked.load({name: saved[earlier] for name, earlier in names.items()})
+        states = saved["random"]
         assert isinstance(states, Sequence)
         if self.manifest.workers == self.num_ranks:
             set_random_state(states[self._rank])

@@ -12,14 +12,9 @@ import torch
 from typing_extensions import override
 
 from trainshed.checkpoint.state import Stateful, random_state, set_random_state
-from trainshed.checkpoint.tracked import Scheduler, TrackedObjects, check_others
-from trainshed.checkpoint.wrapping import (
-    check_wrapping,
-    make_scaler,
-    sharded,
-    trains_alone,
-    unwrapped,
-)
+from trainshed.checkpoint.track_arguments import Trained, read_arguments
+from trainshed.checkpoint.tracked import Scheduler, TrackedObjects
+from trainshed.checkpoint.wrapping import make_scaler, sharded, trains_alone, unwrapped
 from trainshed.worker.batch_norm import share_statistics
 from trainshed.worker.device_prefetcher import DevicePrefetcher, streams_of
 from trainshed.worker.epoch_run import EpochRun
@@ -74,10 +69,10 @@ class Run(EpochRun):
 
     def track(
         self,
-        model: torch.nn.Module,
+        model: torch.nn.Module | None = None,
         optimizer: torch.optim.Optimizer | None = None,
         scheduler: Scheduler | None = None,
-        **others: Stateful,
+        **named: Stateful | Trained,
     ) -> None:
         """Name the objects to save, and load the checkpoint that this attempt resumes from.
 
@@ -85,14 +80,17 @@ class Run(EpochRun):
             model: may be wrapped by `ray.train.torch.prepare_model`, and by torch.compile.
             optimizer: stepped by `backward_step`.
             scheduler: stepped after each step of the optimizer.
-            **others: anything with state_dict and load_state_dict, such as a second model and its
-                optimizer. A model may be wrapped, but not by FSDP.
+            **named: a tuple (model, optimizer) or (model, optimizer, scheduler) for each of several
+                models, whose weights are then in a file of that name; or anything else with
+                state_dict and load_state_dict, such as an average of the weights, which must not be
+                in FSDP. Without `model` the first tuple is the model that `evaluate` scores,
+                `backward_step` trains by default and `describe_model` describes.
 
         Raises:
-            UnsupportedWrapperError: for a model whose wrapper no checkpoint supports, or a
-                further one in FSDP.
+            UnsupportedWrapperError: for a model whose wrapper no checkpoint supports.
             RuntimeError: on a second call.
-            ValueError: for a reserved name.
+            ValueError: for a reserved name, for an object without a state or with two names, and
+                for an optimizer without parameters of a tracked model.
             SpecError: if the checkpoint has other objects.
         """
         if self._tracked is not None:
@@ -100,14 +98,16 @@ class Run(EpochRun):
                 "track: called a second time; expected one call. Name further objects in it by "
                 "keyword, such as track(model, optimizer, average=average)"
             )
-        check_wrapping(model)
-        check_others(others)
+        trained, others = read_arguments(model, optimizer, scheduler, named)
         is_half = self._job.precision == "float16"
-        scaler = make_scaler(model, self.device.type, enabled=is_half)
-        tracked = TrackedObjects(model, optimizer, scheduler, others, scaler)
+        modules = [each.module for each in trained]
+        scaler = make_scaler(modules, self.device.type, enabled=is_half)
+        tracked = TrackedObjects(trained, others, scaler)
         self._tracked = self._loop.survivors = tracked
         for stepped in tracked.optimizers:
             stepped.register_step_post_hook(self._note_optimizer_step)
+            if tracked.owner_of(stepped):
+                stepped.register_step_pre_hook(self._check_optimizer_step)
         said: dict[str, None] = {}
         for each in tracked.models:
             if self._job.reproducible:
@@ -260,6 +260,10 @@ class Run(EpochRun):
         if is_done:
             self._loop.count_step(self._step.rows)
 
+    def _check_optimizer_step(self, *_: object) -> None:
+        """Refuse a step in a part of a batch after which gradients are not synchronized."""
+        self._step.check_last_part()
+
     def _note_optimizer_step(self, *_: object) -> None:
         """Record that the weights have changed, by backward_step or by the function itself."""
         self._step.has_stepped = self._loop.saver.weights_changed = True
@@ -293,13 +297,13 @@ class Run(EpochRun):
             weight: number of tokens that the loss is a mean over, such as `mask.sum()`; each worker
                 passes its number, for each part of a step. It may be 0, and the loss then NaN; a
                 step in which all are 0 is skipped. The call is then a collective.
-            optimizer: the tracked optimizer that the loss is for; by default the first one.
-                Parameters of the others get no gradients from the loss then, and the function steps
-                all schedulers except the first.
+            optimizer: the tracked optimizer that the loss is for; by default the first model's.
+                Parameters of the others get no gradients from the loss then. In a step of several
+                parts it needs a loss in each of them, or in none.
 
         Raises:
-            RuntimeError: before `track(model, optimizer)`, and for an `optimizer` with FSDP if
-                steps are accumulated.
+            RuntimeError: before `track(model, optimizer)`, for an `optimizer` with FSDP if steps
+                are accumulated, and for an `optimizer` with losses in some parts of a step only.
             ValueError: for a `clip_norm` that is not positive, for a `weight` that is negative or
                 not finite, or missing in some parts of a step, and for an `optimizer` that is not
                 tracked.
@@ -307,9 +311,9 @@ class Run(EpochRun):
         if clip_norm is not None and not clip_norm > 0:
             raise ValueError(f"backward_step: got clip_norm={clip_norm}, want more than 0")
         tracked = self._tracked
-        if tracked is None or (stepped := optimizer or tracked.optimizer) is None:
+        if tracked is None or (stepped := optimizer or tracked.first.optimizer) is None:
             raise RuntimeError("backward_step needs track(model, optimizer) before")
-        if optimizer and sharded(tracked.model) and self._job.accumulate > 1:
+        if optimizer and tracked.is_sharded and self._job.accumulate > 1:
             raise RuntimeError(
                 f"spec.accumulate: got {self._job.accumulate} with a model in FSDP and a loss for "
                 "one of several optimizers; expected 1, because FSDP keeps the gradients of the "
@@ -337,8 +341,7 @@ class Run(EpochRun):
         if scale != 1:
             tracked.scale_gradients(scale, stepped)
         if clip_norm is not None:
-            shown = "gradientNorm" if stepped is tracked.optimizer else f"{name}.gradientNorm"
-            self.log(**{shown: tracked.clip(clip_norm, stepped)})
+            self.log(**{tracked.norm_name(stepped): tracked.clip(clip_norm, stepped)})
         tracked.step(stepped)
 
     def log(self, **scalars: float | torch.Tensor) -> None:
@@ -376,7 +379,7 @@ class Run(EpochRun):
         loop = self._loop
         if self._tracked is None:
             raise RuntimeError("evaluate needs track(model) before")
-        module = unwrapped(model or self._tracked.model)
+        module = unwrapped(model or self._tracked.first.module)
         random_before = random_state()
         meet = partial(meet_waiting, loop.control, self._may_cut)
         with loop.meter.inside(EVALUATING):

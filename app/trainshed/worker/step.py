@@ -12,7 +12,7 @@ from trainshed.data.sampler.batch_layout import part_spans
 from trainshed.worker.device_reads import fetch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from trainshed.data.loader.batches import Batch
     from trainshed.worker.device_reads import Fetched
@@ -51,6 +51,8 @@ class Step:
     _rows: int | None = None
     _total: int = 0
     _is_weighted: bool = False
+    # Number of parts that have begun.
+    _num_parts: int = 0
     # Whether an optimizer has stepped since the part began, also by the function itself.
     has_stepped: bool = False
     # Weights of the step's parts so far; None for a loss that is a mean over rows.
@@ -67,6 +69,7 @@ class Step:
         self._rows, self._total = part.rows, part.total
         self.has_stepped = False
         self.number += 1
+        self._num_parts = 1 if self.is_last_part else self._num_parts + 1
         self._is_weighted, self.is_last_part = False, is_last
         self.is_under_way = counts
 
@@ -78,6 +81,7 @@ class Step:
     def leave(self) -> None:
         """End a step of the run before its last part: finished parts are forgotten."""
         self.end(counts=True)
+        self.is_last_part = True
         self._weights.clear()
 
     @property
@@ -132,8 +136,11 @@ class Step:
 
         Raises:
             ValueError: for a weight that is negative, NaN or infinite.
+            RuntimeError: when an earlier part of the step had no loss of this name.
         """
         parts = self._weights.pop(name, [])
+        if len(parts) < self._num_parts:
+            raise self._lacking([name])
         weights = [weight.values()[0] for weight in parts if weight is not None]
         if not weights:
             return 1.0
@@ -149,26 +156,47 @@ class Step:
         # Wrappers such as DDP divide gradients by the number of ranks.
         return self.num_ranks / float(total) if float(total) else None
 
+    def check_last_part(self) -> None:
+        """Refuse a step of an optimizer before the last part: its gradients are this rank's alone.
+
+        Raises:
+            RuntimeError: naming what makes one step of all parts.
+        """
+        if self.is_under_way and not self.is_last_part:
+            raise self._unweighted()
+
     def check_weights(self) -> None:
         """Refuse a part that would count some rows more than others.
 
         Raises:
             RuntimeError: if its loss was not weighted, and it is one of several parts of its batch,
-                or
-                ranks have different numbers of rows.
+                or ranks have different numbers of rows; also if an optimizer had losses in earlier
+                parts only.
         """
+        if self.is_last_part and self._weights:
+            raise self._lacking(list(self._weights))
         if self._is_weighted:
             return
         if self.accumulate > 1:
-            raise RuntimeError(
-                f"spec.accumulate: {self.accumulate} parts of a step need backward_step, which "
-                "makes one step of them; use it, or leave accumulate out"
-            )
+            raise self._unweighted()
         if self._total % self.num_ranks:
             raise RuntimeError(
                 f"spec.batchSize: {self._total} rows do not split evenly over {self.num_ranks} "
                 "workers; use backward_step, which weighs them, or an even batch size"
             )
+
+    def _unweighted(self) -> RuntimeError:
+        return RuntimeError(
+            f"spec.accumulate: {self.accumulate} parts of a step need backward_step, which "
+            "makes one step of them; use it, or leave accumulate out"
+        )
+
+    def _lacking(self, names: Sequence[str]) -> RuntimeError:
+        return RuntimeError(
+            f"spec.accumulate: got losses for {', '.join(names)} in some parts of a step; expected "
+            "one for each part or for none. Call backward_step for the same optimizers in all "
+            "parts, or leave accumulate out."
+        )
 
 
 def as_weight(weight: float | torch.Tensor, loss: torch.Tensor) -> torch.Tensor:

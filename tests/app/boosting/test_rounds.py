@@ -63,7 +63,7 @@ def test_a_restarted_run_grows_the_same_trees(kind: str) -> None:
     half = BoosterState()
     boost(params, half, 5)
     rest = BoosterState()
-    rest.load(half.weights(), half.state())
+    rest.load(half.weights() | half.state())
 
     assert boost(params, rest, 12) == whole
 
@@ -98,6 +98,6 @@ def test_a_model_before_the_first_round_is_none() -> None:
     empty = BoosterState()
 
     again = BoosterState()
-    again.load(empty.weights(), empty.state())
+    again.load(empty.weights() | empty.state())
 
     assert again.booster is None

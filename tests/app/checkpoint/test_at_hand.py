@@ -45,7 +45,7 @@ def counted(folder: Bucket) -> Counted:
 
 def weight_in(folder: Path) -> float:
     """Return what all weights are of a checkpoint that `write_checkpoint` wrote."""
-    model, _ = checkpoint.load(folder, trust_objects=False)
+    model = checkpoint.load(folder, trust_objects=False)["model"]
     assert isinstance(model, dict)
     [weight] = model["weight"].unique().tolist()
     return float(weight)

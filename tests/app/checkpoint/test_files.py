@@ -4,7 +4,7 @@ import errno
 import io
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
@@ -34,7 +34,7 @@ from trainshed.storage.folder import Folder
 from trainshed_api.errors import SpecError
 
 
-def load(folder: Folder, *, trust_objects: bool = False) -> tuple[object, Mapping[str, object]]:
+def load(folder: Folder, *, trust_objects: bool = False) -> dict[str, object]:
     """Load a checkpoint from wherever it lies."""
     with local_checkpoint(folder, checkpoint.verify(folder)) as here:
         return checkpoint.load(here, trust_objects=trust_objects)
@@ -42,14 +42,15 @@ def load(folder: Folder, *, trust_objects: bool = False) -> tuple[object, Mappin
 
 def test_what_was_written_is_read_back(place: Folder) -> None:
     folder = write_checkpoint(place, step=42)
-    model, state = load(folder)
+    saved = load(folder)
+    model = saved["model"]
     assert isinstance(model, dict)
 
     manifest = checkpoint.verify(folder)
     assert manifest.model_copy(update={"files": {}}) == make_manifest(step=42)
     assert checkpoint.read_manifest(folder) == manifest
     assert model["weight"].tolist() == [42.0] * 1000
-    assert state == {"optimizer": {"step": 42}}
+    assert saved == {"optimizer": {"step": 42}, "model": model}
     assert folder.name == "checkpoint_000000042_epoch0001"
     assert folder.names() == ["manifest.json", "model.pt", "state.pt"]
     assert place.names() == [folder.name]
@@ -393,9 +394,7 @@ def test_plain_values_need_no_trust(on_disk: Disk, case: str) -> None:
     manifest = make_manifest()
     folder = checkpoint.write(on_disk, hold({}, {"it": PLAIN[case]}), manifest, trust_objects=False)
 
-    _, state = load(folder)
-
-    assert repr(state["it"]) == repr(PLAIN[case])
+    assert repr(load(folder)["it"]) == repr(PLAIN[case])
 
 
 def test_objects_are_refused_when_they_are_saved_and_name_the_field(place: Folder) -> None:
@@ -408,8 +407,7 @@ def test_objects_are_refused_when_they_are_saved_and_name_the_field(place: Folde
     folder = checkpoint.write(
         place, hold({}, {"schedule": Schedule()}), make_manifest(), trust_objects=True
     )
-    _, state = load(folder, trust_objects=True)
-    assert isinstance(state["schedule"], Schedule)
+    assert isinstance(load(folder, trust_objects=True)["schedule"], Schedule)
 
 
 def test_a_crafted_checkpoint_runs_nothing(place: Folder, tmp_path: Path) -> None:
@@ -458,7 +456,7 @@ def test_a_checkpoint_that_storage_does_not_give_at_once_is_waited_for(
     assert (found, refused, waited) == (newest, [], [1.0, 4.0])
     if name != "manifest.json":
         fail_to_open(monkeypatch, name, times=1)
-        model, _ = checkpoint.load(newest.path, patience=patience, trust_objects=False)
+        model = checkpoint.load(newest.path, patience=patience, trust_objects=False)["model"]
         assert isinstance(model, dict)
         assert (model["weight"].tolist()[0], waited) == (20.0, [1.0, 4.0, 1.0])
 

@@ -101,9 +101,10 @@ def whole_steps(place: Folder) -> dict[int, Folder]:
         manifest = checkpoint.verify(folder)
         step = manifest.position.step
         with local_checkpoint(folder, manifest) as here:
-            model, state = checkpoint.load(here, trust_objects=False)
+            saved = checkpoint.load(here, trust_objects=False)
+        model = saved["model"]
         assert isinstance(model, dict)
-        assert (model["weight"].unique().tolist(), state) == ([float(step)], {"step": step})
+        assert (model["weight"].unique().tolist(), saved["step"]) == ([float(step)], step)
         whole[step] = folder
     return whole
 

@@ -5,6 +5,8 @@ import math
 import torch
 from torch import nn
 
+from tests.app.builders_checkpoint import make_tracked
+from tests.app.checkpoint.test_state import same
 from trainshed.checkpoint.tracked import TrackedObjects
 from trainshed.worker.metric_means import Logged
 from trainshed_api.progress import Progress
@@ -25,7 +27,7 @@ class Average:
         self.value = float(str(state["value"]))
 
 
-def make_tracked(average: float, *, steps: int = 0) -> tuple[TrackedObjects, Average]:
+def train_and_track(average: float, *, steps: int = 0) -> tuple[TrackedObjects, Average]:
     torch.manual_seed(steps)
     model = nn.Linear(3, 1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
@@ -35,29 +37,27 @@ def make_tracked(average: float, *, steps: int = 0) -> tuple[TrackedObjects, Ave
         optimizer.step()
         scheduler.step()
     mine = Average(average)
-    scaler = torch.amp.GradScaler("cpu", enabled=False)
-    return TrackedObjects(model, optimizer, scheduler, {"average": mine}, scaler), mine
+    return make_tracked(model, optimizer, scheduler, average=mine), mine
 
 
 def test_all_that_is_tracked_comes_back() -> None:
-    trained, _ = make_tracked(0.25, steps=3)
-    other, average = make_tracked(0.0)
-    other.load(trained.model.state_dict(), trained.state())
+    trained, _ = train_and_track(0.25, steps=3)
+    other, average = train_and_track(0.0)
+    other.load(trained.weights() | trained.state())
 
     assert set(trained.state()) == {"scaler", "average", "optimizer", "scheduler"}
-    assert torch.equal(other.model.weight, trained.model.weight)  # type: ignore[arg-type]  # Linear
+    assert same(other.weights(), trained.weights())
     assert average.value == 0.25
-    assert other.scheduler
-    assert other.optimizer
-    assert other.optimizer.param_groups[0]["lr"] == 0.1 * 0.5**3
-    assert other.optimizer.state_dict()["state"][0]["step"] == 3
+    [optimizer] = other.optimizers
+    assert optimizer.param_groups[0]["lr"] == 0.1 * 0.5**3
+    assert optimizer.state_dict()["state"][0]["step"] == 3
 
 
 def test_what_a_checkpoint_lacks_stays_as_it_is() -> None:
-    trained, _ = make_tracked(0.25, steps=3)
-    other, average = make_tracked(0.75)
+    trained, _ = train_and_track(0.25, steps=3)
+    other, average = train_and_track(0.75)
     state = {name: part for name, part in trained.state().items() if name != "average"}
-    other.load(trained.model.state_dict(), state)
+    other.load(trained.weights() | state)
 
     assert average.value == 0.75
 
@@ -67,7 +67,7 @@ def test_a_step_whose_gradients_overflow_is_skipped_and_its_norm_is_null() -> No
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     # The scale of the first step is too large, that of the second one is not.
     scaler = torch.amp.GradScaler("cpu", init_scale=3e38, backoff_factor=1e-30)
-    tracked, logged = TrackedObjects(model, optimizer, None, {}, scaler), Logged()
+    tracked, logged = make_tracked(model, optimizer, scaler=scaler), Logged()
     before, seen = model.weight.detach().clone(), []
     for step in (1, 2):
         tracked.backward(model(torch.full((2, 3), 10.0)).sum())

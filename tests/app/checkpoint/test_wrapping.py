@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from tests.app.builders_checkpoint import make_tracked
 from tests.app.checkpoint.test_state import same
 from tests.app.worker.ranks import on_ranks
 from trainshed.checkpoint.tracked import TrackedObjects
@@ -51,7 +52,7 @@ def track(model: nn.Module) -> TrackedObjects:
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
     optimizer.step()
-    return TrackedObjects(model, optimizer, None, {}, torch.amp.GradScaler("cpu", enabled=False))
+    return make_tracked(model, optimizer)
 
 
 @pytest.mark.parametrize("saved", COMPILED.values(), ids=COMPILED)
@@ -60,10 +61,16 @@ def test_weights_come_back_whatever_was_compiled(
     saved: Callable[[], nn.Module], loaded: Callable[[], nn.Module]
 ) -> None:
     before, after = track(saved()), track(loaded())
-    weights = cast("dict[str, Tensor]", before.weights())
-    after.load(weights, before.state())
+    weights = before.weights()
+    after.load(weights | before.state())
 
-    assert list(weights) == ["0.weight", "0.bias", "1.0.weight", "1.0.bias"]
+    names = list(cast("dict[str, Tensor]", weights["model"]))
+    assert names == [
+        "0.weight",
+        "0.bias",
+        "1.0.weight",
+        "1.0.bias",
+    ]
     assert same(after.weights(), weights)
 
 
@@ -73,7 +80,7 @@ def test_weights_of_a_release_that_kept_the_compiler_s_names_come_back(
     saved: Callable[[], nn.Module], loaded: Callable[[], nn.Module]
 ) -> None:
     before, after = track(saved()), track(loaded())
-    after.load(before.model.state_dict(), before.state())
+    after.load({"model": before.first.module.state_dict()} | before.state())
 
     assert same(after.weights(), before.weights())
 
@@ -163,7 +170,7 @@ def scale(rank: int, shard: Callable[[nn.Module], nn.Module]) -> tuple[float, bo
     """Step with a gradient that overflows on one rank; return the scale and if weights moved."""
     model = shard(nn.Linear(2, 2))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    scaler = make_scaler(model, "cpu", enabled=True)
+    scaler = make_scaler([model], "cpu", enabled=True)
     before = [parameter.detach().clone() for parameter in model.parameters()]
     scaler.scale(model(torch.ones(1, 2)).sum()).backward()
     for parameter in model.parameters():

@@ -166,7 +166,7 @@ def test_memory_is_free_again_before_the_storage_has_what_was_in_it(on_disk: Dis
     [done] = writer.finished
     assert done.folder
     assert done.folder.path
-    model, _ = checkpoint.load(done.folder.path, trust_objects=False)
+    model = checkpoint.load(done.folder.path, trust_objects=False)["model"]
     assert isinstance(model, dict)
     assert model["weight"].unique().tolist() == [10.0]
 

@@ -93,7 +93,7 @@ def weights_of(home: Path, num_ranks: int, ways: Sequence[Way]) -> dict[str, tor
         folder, _, _ = checkpoint.newest([job.folder / way.attempts.name / "ray"])
         assert folder
         assert folder.path
-        model, _ = checkpoint.load(folder.path, trust_objects=False)
+        model = checkpoint.load(folder.path, trust_objects=False)["model"]
         assert isinstance(model, dict)
         found[way.attempts.name] = torch.cat([value.flatten() for value in model.values()])
     return found

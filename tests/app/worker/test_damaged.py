@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.app.builders_checkpoint import hold, make_manifest
+from tests.app.builders_checkpoint import hold, make_manifest, make_tracked
 from tests.builders import make_run
 from tests.faulty_s3 import FaultyS3
 from tests.s3_faults import Refusal, Rule
@@ -32,15 +32,14 @@ pytestmark = pytest.mark.s3
 
 def track() -> TrackedObjects:
     """Return what a function tracks: a model of two weights."""
-    return TrackedObjects(
-        nn.Linear(2, 1), None, None, {}, torch.amp.GradScaler("cpu", enabled=False)
-    )
+    return make_tracked(nn.Linear(2, 1))
 
 
 def write(parent: Folder, step: int) -> Folder:
     """Write a whole checkpoint of one worker, whose weights are all its step."""
     tracked = track()
-    model = {name: torch.full_like(each, step) for name, each in tracked.model.state_dict().items()}
+    weights = tracked.first.module.state_dict()
+    model = {name: torch.full_like(each, step) for name, each in weights.items()}
     state = {**tracked.state(), "random": [random_state()]}
     manifest = make_manifest(step).model_copy(update={"workers": 1})
     return checkpoint.write(parent, hold(model, state), manifest, trust_objects=False)
@@ -89,7 +88,7 @@ def test_a_group_goes_on_from_the_one_before_of_its_attempt(prepared: Prepared) 
     saver, tracked = save_of(prepared, attempt, None), track()
     saver.restore(tracked)
     assert (saver.start, saver.position.step) == (before, 10)
-    assert tracked.model.state_dict()["bias"].tolist() == [10.0]
+    assert tracked.first.module.state_dict()["bias"].tolist() == [10.0]
     assert "was found damaged" in saver.refused[0]
 
 

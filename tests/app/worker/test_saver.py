@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.app.builders_checkpoint import hold, make_manifest
+from tests.app.builders_checkpoint import hold, make_manifest, make_tracked
 from tests.app.builders_rows import write_rows
 from tests.builders import make_data, make_run
 from trainshed.attempt.launch import make_job
@@ -17,7 +17,6 @@ from trainshed.checkpoint import ray_snapshot
 from trainshed.checkpoint import store as checkpoint
 from trainshed.checkpoint.manifest import Position
 from trainshed.checkpoint.state import random_state
-from trainshed.checkpoint.tracked import TrackedObjects
 from trainshed.data.sampler.description import describe
 from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.disk import Disk
@@ -27,7 +26,7 @@ from trainshed.worker.step_sync import Control
 
 def test_a_checkpoint_that_its_owner_deletes_is_restored_all_the_same(tmp_path: Path) -> None:
     model = nn.Linear(2, 1)
-    tracked = TrackedObjects(model, None, None, {}, torch.amp.GradScaler("cpu", enabled=False))
+    tracked = make_tracked(model)
     given_model = {name: torch.ones_like(each) for name, each in model.state_dict().items()}
     given = checkpoint.write(
         Disk(tmp_path / "theirs"),
@@ -56,7 +55,7 @@ def test_an_earlier_release_can_read_what_is_written_at_an_epochs_end_alone(
     step_in_epoch: int, tmp_path: Path
 ) -> None:
     model = nn.Linear(2, 1)
-    tracked = TrackedObjects(model, None, None, {}, torch.amp.GradScaler("cpu", enabled=False))
+    tracked = make_tracked(model)
     write_rows(tmp_path / "rows", 90)
     place = RunLocation(Disk(tmp_path))
     prepared = prepare(make_run(train="tests.app.processes:children", data=make_data()), place)

@@ -3,10 +3,9 @@
 import time
 
 import pytest
-import torch
 from torch import nn
 
-from tests.app.builders_checkpoint import make_manifest
+from tests.app.builders_checkpoint import make_manifest, make_tracked
 from tests.app.conftest import set_environment
 from tests.builders import make_run
 from tests.faulty_s3 import FaultyS3
@@ -14,7 +13,6 @@ from tests.s3_faults import Refusal, Rule
 from trainshed.attempt.launch import make_job
 from trainshed.attempt.launch_config import Launch
 from trainshed.checkpoint.manifest import Position
-from trainshed.checkpoint.tracked import TrackedObjects
 from trainshed.checkpoint.writer import WriteResult
 from trainshed.failures import InfrastructureError
 from trainshed.planning.preflight import RunLocation, prepare
@@ -34,9 +32,7 @@ def test_credentials_that_end_are_said_at_the_end_with_what_to_do(
     job = make_job(
         Launch(prepared, RunLocation(prepared.folder.at), None, [], time.time()), attempt
     )
-    tracked = TrackedObjects(
-        nn.Linear(2, 1), None, None, {}, torch.amp.GradScaler("cpu", enabled=False)
-    )
+    tracked = make_tracked(nn.Linear(2, 1))
     saver = CheckpointSaver(job, Control(), 0, 1)
     faulty_s3.add(Rule(Refusal(400, "ExpiredToken")))
     saver.begin(tracked, Position(epoch=1, step=10), {}, (), lambda: None)
