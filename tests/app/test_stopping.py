@@ -216,19 +216,3 @@ def wait_until_over(process: int, timeout_seconds: float = 120) -> None:
     while Path(f"/proc/{process}").exists():
         assert time.monotonic() < deadline, f"process {process} goes on"
         time.sleep(0.05)
-
-
-def test_a_stop_before_the_first_step_is_one_too(tmp_path: Path) -> None:
-    file = write_watched(tmp_path)
-    mark = Mark()
-    process = start("run", str(file), environment=mark.environment)
-    wait_for(run_folder(file) / "run.json")
-    signal_group(process, signal.SIGINT)
-    output = finish(process)
-
-    assert output.code == EXIT_INTERRUPTED
-    assert output.finished.outcome == STOPPED
-    assert output.finished.message == "Interrupted: stopped before training began"
-    assert take_notes(file) == []
-    assert read_result(file).outcome == STOPPED
-    assert mark.left_over() == []
