@@ -1,4 +1,4 @@
-"""Rows/s of ours, streamed, cached and by torch, against torch's DataLoader and plain Ray Data.
+"""Rows/s of ours, streamed and cached, against torch's DataLoader and plain Ray Data.
 
 The same files on all sides, three epochs in file order, one rank that only takes its batches.
 Steady leaves out the wait for an epoch's first batch, whole has it. By default is a run that names
@@ -6,7 +6,7 @@ no cache, so that it keeps rows that fit. Parquet has rows of 64 numbers, CSV of
 decoded to 224x224; the work on them is cheap or heavy. DataLoader reads tables by an iterable
 dataset, a file at a time, and pictures one by one with Pillow; once with its process alone beside
 a busy core. Imports, Ray and processes of data's tasks are there before the clock begins, but
-those of a DataLoader, of torch's or of ours, start in the first epoch.
+those of a DataLoader start in the first epoch.
 """
 
 from __future__ import annotations
@@ -51,9 +51,6 @@ AGAINST: dict[str, tuple[tuple[str, float], ...]] = {
     "by default": ((NAMES["1"], 1.0), (NAMES["2"], 1.0), (BESIDE, 0.9), (NAMES["ray"], 1.3)),
     "streamed, 1 CPU": ((NAMES["1"], 1.0), (BESIDE, 0.9)),
     "streamed, 2 CPUs": ((NAMES["2"], 1.0), (NAMES["ray"], 1.3)),
-    "torch, 0 processes": ((BESIDE, 0.9),),
-    "torch, 1 process": ((NAMES["1"], 1.0),),
-    "torch, 2 processes": ((NAMES["2"], 1.0),),
 }
 CACHED, LEAST_CACHED = "cached", 0.95
 RATES = ("steady", "whole")

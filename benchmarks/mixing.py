@@ -43,7 +43,7 @@ def plan_of(files: int, groups: int, rows: int, shuffle: Mapping[str, JsonValue]
     spec = DatasetSpec.model_validate({"read": read, "cache": "none", "shuffle": dict(shuffle)})
     source = Source(fragments, (), pa.schema([]), "")
     measured = Measured(1.0, keeps_rows=True)
-    return plan_dataset("train", spec, "ray-data", source, measured, ROOM, 1, processes=0)
+    return plan_dataset("train", spec, source, measured, ROOM, 1)
 
 
 def rows_in_order(plan: DatasetPlan, batch_size: int, epoch: int) -> Indices:

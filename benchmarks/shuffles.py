@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-    from trainshed.data.sampler.dataset_plan import Loader
-
 ROWS, FILES, BATCH, CLASSES, EPOCHS = 200_000, 5, 128, 10, 10
 # Row groups of a file: of 10,000 rows, and of 800.
 GROUPS = (4, 50)
@@ -39,7 +37,6 @@ class Way:
 
     shuffle: Mapping[str, JsonValue] = field(default_factory=dict)
     cache: str = "none"
-    loader: Loader = "ray-data"
 
 
 PLAIN = {mode: {"mode": mode} for mode in ("none", "files", "blocks", "global")}
@@ -50,7 +47,6 @@ FED = {
     "blocks and a buffer": Way({"mode": "blocks", "bufferSize": 10_001}),
     "global, streamed": Way({"mode": "global"}),
     "global, as objects": Way({"mode": "global"}, "objects"),
-    "global, in each worker": Way({"mode": "global"}, "none", "torch"),
 }
 
 

@@ -245,16 +245,14 @@ class DataSpec(SpecModel):
 
     loader: Literal["ray-data", "torch"] = Field(
         default="ray-data",
-        description="ray-data: Ray Data reads and transforms beside the workers. torch: each "
-        "worker does, with torch's DataLoader.",
+        description="Deprecated, without effect: Ray Data reads and transforms beside the workers.",
         json_schema_extra=annotate("app", "never"),
     )
     loader_processes: Integer = Field(
         default=0,
         ge=0,
         le=MOST_COUNT,
-        description="With loader torch: processes of each worker that read, transform and augment; "
-        "0: the worker itself does.",
+        description="Deprecated, without effect.",
         json_schema_extra=annotate("app", "suspended"),
     )
     placement: str = Field(
@@ -280,7 +278,7 @@ class DataSpec(SpecModel):
     )
 
     @model_validator(mode="after")
-    def _datasets_fit_the_loader(self) -> Self:
+    def _datasets_fit_together(self) -> Self:
         problems = [
             Problem(
                 f"datasets.{name}",
@@ -290,40 +288,16 @@ class DataSpec(SpecModel):
             for name in self.datasets
             if not _DATASET_NAME.fullmatch(name)
         ]
-        problems += [
-            Problem(
-                f"datasets.{name}.cache",
-                f'"{dataset.cache}"',
-                "workers, none or auto with loader torch: what is kept there Ray Data makes",
-            )
-            for name, dataset in self.datasets.items()
-            if self.loader == "torch" and dataset.cache in ("objects", "disk")
-        ]
         for name, dataset in self.datasets.items():
-            problems += _check_tasks(self, f"datasets.{name}", dataset)
+            if dataset.task.cpus > self.cpus:
+                want = f"at most the {self.cpus} of data.cpus, which all tasks share"
+                place = f"datasets.{name}.task.cpus"
+                problems.append(Problem(place, str(dataset.task.cpus), want))
             for part in dataset.read.mix or ():
                 problems += _check_mixed(self.datasets, f"datasets.{name}.read.mix.{part}", part)
-        if self.loader_processes and self.loader != "torch":
-            want = f"0 with loader {self.loader}, whose CPUs are data.cpus; or loader torch"
-            problems.append(Problem("loaderProcesses", str(self.loader_processes), want))
         if problems:
             raise RuleError(problems)
         return self
-
-
-def _check_tasks(data: DataSpec, place: str, dataset: DatasetSpec) -> Iterator[Problem]:
-    """Yield what no task of a dataset can do, or be given; place: of the dataset."""
-    if data.loader == "torch":
-        if dataset.task != TaskSpec():
-            want = "it left out with loader torch, where each worker reads by itself"
-            yield Problem(f"{place}.task", dataset.task.say(), want)
-        for position, transform in enumerate(dataset.transforms):
-            if transform.kind == "groups":
-                want = "another kind with loader torch: no worker has all rows; or loader ray-data"
-                yield Problem(f"{place}.transforms[{position}].kind", '"groups"', want)
-    elif dataset.task.cpus > data.cpus:
-        want = f"at most the {data.cpus} of data.cpus, which all tasks share"
-        yield Problem(f"{place}.task.cpus", str(dataset.task.cpus), want)
 
 
 def _check_mixed(datasets: Mapping[str, DatasetSpec], place: str, part: str) -> Iterator[Problem]:

@@ -126,19 +126,6 @@ RULES: tuple[Rule, ...] = (
         "datasets",
     ),
     Rule(
-        "spec.data",
-        "self.loader != 'torch' || "
-        "self.datasets.all(name, !(self.datasets[name].cache in ['objects', 'disk']))",
-        "cache: want workers, none or auto with loader torch: what is kept there Ray Data makes",
-        "datasets",
-    ),
-    Rule(
-        "spec.data",
-        "self.loader == 'torch' || self.loaderProcesses == 0",
-        "want 0 with loader ray-data, whose CPUs are data.cpus; or loader torch",
-        "loaderProcesses",
-    ),
-    Rule(
         DATASET,
         "self.cache != 'workers' || !(self.shuffle.mode in ['files', 'blocks', 'global'])",
         "want objects, disk, none or auto with this shuffle mode: the rows of a worker change each "
@@ -245,14 +232,6 @@ RULES: tuple[Rule, ...] = (
         "!has(self.collate) || !self.dtypes.exists(name, self.dtypes[name] == 'bfloat16')",
         "want no bfloat16 with feed.collate, whose function gets numpy's arrays",
         "dtypes",
-    ),
-    Rule(
-        "spec.data",
-        "self.loader != 'torch' || self.datasets.all(name, self.datasets[name].task.cpus == 1 && "
-        "!has(self.datasets[name].task.memory) && "
-        "!self.datasets[name].transforms.exists(each, each.kind == 'groups'))",
-        "want no task and no transforms of kind groups with loader torch: workers read themselves",
-        "datasets",
     ),
     Rule(
         "spec.data",

@@ -20,8 +20,7 @@ from trainshed.coordinator import start as coordinator
 from trainshed.coordinator.stage_rates import Means
 from trainshed.data.loader.batches import Feed
 from trainshed.data.loader.data_server import ExecutionLimits
-from trainshed.data.loader.processes import Processes
-from trainshed.data.loader.row_sources import LocalSource, RemoteSource
+from trainshed.data.loader.row_sources import RemoteSource
 from trainshed.data.sampler.dataset_plan import plan_dataset
 from trainshed.data.sampler.epoch_pass import EpochPass, steps_for
 from trainshed.data.sampler.sizes import CacheMemory, Measured, WorkerNode
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from trainshed.data.loader.batches import Batch
     from trainshed.data.loader.prefetch import Prefetched
     from trainshed.data.sampler.batch_layout import BatchLayout
-    from trainshed.data.sampler.dataset_plan import DatasetPlan, Loader
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
 
 # More than any of these datasets needs: which cache there is is always asked for.
 ROOM = CacheMemory(2**40, 2**40, nodes=(WorkerNode(1, 2**40, 2**40),))
@@ -95,7 +94,6 @@ def plan_of(  # noqa: PLR0913 - what a spec says of a dataset, and what is measu
     *,
     shuffle: Mapping[str, JsonValue],
     cache: str = "none",
-    loader: Loader = "ray-data",
     transforms: Sequence[JsonValue] = (),
 ) -> DatasetPlan:
     """Return the plan of a dataset of a folder."""
@@ -109,7 +107,7 @@ def plan_of(  # noqa: PLR0913 - what a spec says of a dataset, and what is measu
     )
     source = open_source(Disk(data), (), f"spec.data.datasets.{name}.read")
     measured = Measured(row_bytes, keeps_rows=True)
-    return plan_dataset(name, spec, loader, source, measured, ROOM, 1, processes=0)
+    return plan_dataset(name, spec, source, measured, ROOM, 1)
 
 
 def pass_of(plan: DatasetPlan, num_ranks: int, batch_size: int, **at: int) -> EpochPass:
@@ -207,7 +205,7 @@ class Rank:
     def epochs(
         self, plan: DatasetPlan, at: EpochPass, handle: ActorHandle[Any], pause: float
     ) -> list[dict[str, float]]:
-        """Read all epochs of a run from the first one on, with a feed and processes of its own.
+        """Read all epochs of a run from the first one on, with a feed of its own.
 
         Returns:
             Their times.
@@ -231,9 +229,6 @@ class Rank:
         return self._feeds[key].batches(at)
 
     def _feed(self, plan: DatasetPlan, handle: ActorHandle[Any]) -> Feed:
-        if plan.loader == "torch":
-            processes = Processes(plan.processes) if plan.processes else None
-            return Feed(plan, LocalSource(plan, processes, handle.counts.remote), self._rank)
         fed = RemoteSource(plan, handle, self._rank, cuts_blocks=self._is_one_node)
         return Feed(plan, fed, self._rank, uncounted=fed)
 

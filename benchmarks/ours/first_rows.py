@@ -22,12 +22,7 @@ def main(*, data: str, row_bytes: int, batch_size: int) -> dict[str, float]:
         ranks = feeding.ranks_on(["all"] * 2)
         for name, way in [("warm up", FED["none"]), *FED.items()]:
             plan = feeding.plan_of(
-                "train",
-                Path(data),
-                row_bytes,
-                shuffle=way.shuffle,
-                cache=way.cache,
-                loader=way.loader,
+                "train", Path(data), row_bytes, shuffle=way.shuffle, cache=way.cache
             )
             client = feeding.feed([plan])
             began = time.time()

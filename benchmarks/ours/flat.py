@@ -65,9 +65,7 @@ def plan_of(name: str, folder: Path, form: str) -> DatasetPlan:
     )
     source = open_source(Disk(folder), spec.read, f"spec.data.datasets.{name}.read")
     measured = Measured(float(kind.row_bytes), keeps_rows=True)
-    return plan_dataset(
-        name, spec, "ray-data", source, measured, feeding.ROOM, RANKS, processes=0, may_learn=True
-    )
+    return plan_dataset(name, spec, source, measured, feeding.ROOM, RANKS, may_learn=True)
 
 
 def read(plan: DatasetPlan, rows: int) -> dict[Role, float]:

@@ -31,22 +31,17 @@ STORE_BYTES = 4 * 2**30
 
 
 class Way(TypedDict):
-    """How a dataset is loaded: loader, its processes or the CPUs for data, and the cache."""
+    """How a dataset is loaded: the CPUs for data, and the cache."""
 
-    loader: str
-    processes: int
     cpus: int
     cache: str
 
 
 WAYS = {
-    "by default": Way(loader="ray-data", processes=0, cpus=2, cache="auto"),
-    "streamed, 1 CPU": Way(loader="ray-data", processes=0, cpus=1, cache="none"),
-    "streamed, 2 CPUs": Way(loader="ray-data", processes=0, cpus=2, cache="none"),
-    "cached": Way(loader="ray-data", processes=0, cpus=2, cache="objects"),
-    "torch, 0 processes": Way(loader="torch", processes=0, cpus=1, cache="none"),
-    "torch, 1 process": Way(loader="torch", processes=1, cpus=1, cache="none"),
-    "torch, 2 processes": Way(loader="torch", processes=2, cpus=1, cache="none"),
+    "by default": Way(cpus=2, cache="auto"),
+    "streamed, 1 CPU": Way(cpus=1, cache="none"),
+    "streamed, 2 CPUs": Way(cpus=2, cache="none"),
+    "cached": Way(cpus=2, cache="objects"),
 }
 
 
@@ -91,9 +86,7 @@ def prepared(  # noqa: PLR0913 - a case, and what a spec says of it
         local_cache: of the files that a node keeps; empty for none.
     """
     data: JsonValue = {
-        "loader": way["loader"],
         "cpus": way["cpus"],
-        "loaderProcesses": way["processes"],
         "datasets": {"train": dataset_of(case, path, way["cache"], local_cache)},
     }
     spec: JsonValue = {

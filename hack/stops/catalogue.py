@@ -57,7 +57,6 @@ def make_programs() -> list[Program]:
         _sample("digits", "trainingrun.yaml"),
         _adopted(),
         _sample("tabular", "samples/tabular.yaml"),
-        _sample("digits-dataloader", "samples/digits-dataloader.yaml"),
         _sample("collate", "samples/collate.yaml"),
         _sample("boosted-trees", "samples/boosted-trees.yaml", lacks=[*boosted, "evaluation"]),
         _own("own-loop", "own_loop", accumulate=2),

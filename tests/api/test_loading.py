@@ -377,20 +377,10 @@ MISTAKES: dict[str, Mistake] = {
         'spec.data.datasets.train.cache: got "none", want objects, disk, workers or auto with '
         "transforms of kind groups: a group has rows of all files, and is made once",
     ),
-    "groups of a worker that reads by itself": Mistake(
-        {"data": make_data(make_dataset(transforms=[GROUPS]), loader="torch")},
-        'spec.data.datasets.train.transforms[0].kind: got "groups", want another kind with loader '
-        "torch: no worker has all rows; or loader ray-data",
-    ),
     "more CPUs for a task than for all": Mistake(
         {"data": make_data(make_dataset(task={"cpus": 3}), cpus=2)},
         "spec.data.datasets.train.task.cpus: got 3, want at most the 2 of data.cpus, which all "
         "tasks share",
-    ),
-    "a task where there is none": Mistake(
-        {"data": make_data(make_dataset(task={"memory": "1Gi"}), loader="torch")},
-        "spec.data.datasets.train.task: got 1 CPUs, 1Gi of memory, want it left out with loader "
-        "torch, where each worker reads by itself",
     ),
     "a task of a mix": Mistake(
         make_mix(train={"task": {"cpus": 2}}),
@@ -406,16 +396,6 @@ MISTAKES: dict[str, Mistake] = {
         train_dataset(cache="workers", shuffle={"mode": "global"}),
         'spec.data.datasets.train.cache: got "workers", want objects, disk, none or auto with '
         "shuffle mode global: the rows of a worker change each epoch",
-    ),
-    "an object cache without Ray Data": Mistake(
-        {"data": make_data(make_dataset(cache="objects"), loader="torch")},
-        'spec.data.datasets.train.cache: got "objects", want workers, none or auto with loader '
-        "torch: what is kept there Ray Data makes",
-    ),
-    "processes that load without torch": Mistake(
-        {"data": make_data(loaderProcesses=2)},
-        "spec.data.loaderProcesses: got 2, want 0 with loader ray-data, whose CPUs are data.cpus; "
-        "or loader torch",
     ),
     "a dataset's name with a dot": Mistake(
         {"data": {"datasets": {"a.b": make_dataset()}}},

@@ -69,7 +69,7 @@ def test_same_training_has_the_same_hash(case: str) -> None:
     assert base(**SAME[case]) == base()
 
 
-def test_processes_that_load_make_no_other_training() -> None:
+def test_the_deprecated_number_of_processes_is_in_no_hash() -> None:
     plain, more = (make_data(loader="torch", loaderProcesses=number) for number in (0, 4))
     assert base(data=plain) == base(data=more)
 

@@ -1,7 +1,7 @@
 """Attempts of a run on one worker in this process: all of it but Ray's processes.
 
 The driver, the coordinator and the worker are those of a whole run, and Ray Train is in its local
-mode. Datasets are read by torch's loader, as Ray Data would need Ray.
+mode. The worker reads its datasets itself, as Ray Data would need Ray.
 """
 
 import threading

@@ -45,10 +45,10 @@ def make_spec(how: str = "", **changes: JsonValue) -> Spec:
     }
 
 
-def make_data(loader: str = "ray-data", path: str = "rows", **dataset: JsonValue) -> Spec:
+def make_data(path: str = "rows", **dataset: JsonValue) -> Spec:
     """Return the data section with one dataset."""
     read: Spec = {"format": "parquet", "path": path}
-    return {"cpus": 1, "loader": loader, "datasets": {"train": {"read": read, **dataset}}}
+    return {"cpus": 1, "datasets": {"train": {"read": read, **dataset}}}
 
 
 def write_numbers(folder: Path) -> None:

@@ -17,7 +17,7 @@ def test_the_best_checkpoint_is_one_that_was_scored(tmp_path: Path) -> None:
     write_numbers(tmp_path)
     best: JsonValue = {"metric": "train.loss", "mode": "max"}
     spec = make_spec(
-        data=make_data("torch"),
+        data=make_data(),
         checkpoint={"everyEpochs": 1, "everySteps": 2, "keep": 50, "best": best},
     )
 

@@ -120,7 +120,6 @@ def test_a_suspended_run_goes_on_with_the_same_trees(
 ) -> None:
     write_rows(tmp_path / "rows", 200)
     spec = make_spec(tmp_path, {"suspendAt": 9}, workers=1)
-    spec["data"] = {**spec["data"], "loader": "torch"}  # type: ignore[dict-item]  # JSON
 
     whole = train_alone(tmp_path / "whole", spec)
     with monkeypatch.context() as patched:
@@ -136,7 +135,6 @@ def test_a_model_is_one_that_plain_xgboost_loads(tmp_path: Path) -> None:
     write_rows(tmp_path / "rows", 200)
 
     spec = make_spec(tmp_path, workers=1)
-    spec["data"] = {**spec["data"], "loader": "torch"}  # type: ignore[dict-item]  # JSON
     left = train_alone(tmp_path, spec)
 
     assert left.finished.outcome == SUCCEEDED, left.finished.message

@@ -43,7 +43,7 @@ class Scene:
     def train(self) -> Left:
         """Run the next attempt, with a checkpoint at every other step."""
         spec = make_spec(
-            data=make_data("torch"),
+            data=make_data(),
             checkpoint={"everyEpochs": 1, "everySteps": 2, "keep": 50},
             storage=str(self.storage),
         )

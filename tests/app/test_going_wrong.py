@@ -4,7 +4,6 @@ Here on one worker in this process; test_going_wrong_in_ray.py has what takes Ra
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,7 +11,6 @@ from tests.app.alone import train_alone
 from tests.app.failing_runs import (
     CASES,
     Case,
-    Spec,
     assert_a_full_disk_passed,
     assert_finite_checkpoints,
     assert_the_one_before_was_taken,
@@ -26,29 +24,13 @@ from trainshed.ray_train.failure_policy import is_users_failure
 from trainshed_api.names import APPLICATION, FAILED, INFRASTRUCTURE, OUT_OF_MEMORY, SUCCEEDED
 from trainshed_api.progress import Evaluated, Started, WorkersLost
 
-if TYPE_CHECKING:
-    from pydantic import JsonValue
-
-
-def read_by_torch(spec: Spec) -> Spec:
-    """Return the spec with data that the worker reads itself."""
-    data = spec["data"]
-    assert isinstance(data, dict)
-    assert isinstance(data["datasets"], dict)
-    datasets: dict[str, JsonValue] = {}
-    for name, dataset in data["datasets"].items():
-        assert isinstance(dataset, dict)
-        datasets[name] = {key: value for key, value in dataset.items() if key != "cache"}
-    return {**spec, "data": {**data, "loader": "torch", "datasets": datasets}}
-
-
 # --------------------------------------------------------- what ends a run
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_run_that_fails_says_why_and_is_not_tried_again(tmp_path: Path, case: Case) -> None:
     case.prepare(tmp_path)
-    left = train_alone(tmp_path, read_by_torch(case.spec))
+    left = train_alone(tmp_path, case.spec)
 
     assert (left.verdict.outcome, left.verdict.cause) == (FAILED, APPLICATION)
     assert left.finished.outcome == FAILED
@@ -78,7 +60,7 @@ FAULTS = {
 def test_a_fault_of_the_world_is_not_booked_as_the_programs(tmp_path: Path, how: str) -> None:
     cause, starts_again, message = FAULTS[how]
     write_numbers(tmp_path)
-    left = train_alone(tmp_path, read_by_torch(make_spec(how)))
+    left = train_alone(tmp_path, make_spec(how))
 
     assert (left.verdict.outcome, left.verdict.cause) == (FAILED, cause)
     assert left.verdict.message.startswith(message)
@@ -92,7 +74,7 @@ def test_a_fault_of_the_world_is_not_booked_as_the_programs(tmp_path: Path, how:
 
 def test_a_full_disk_ends_no_run(tmp_path: Path) -> None:
     write_numbers(tmp_path)
-    spec = make_spec("fill the disk for a while", data=make_data("torch"))
+    spec = make_spec("fill the disk for a while", data=make_data())
     left = train_alone(tmp_path, spec)
 
     assert left.verdict.outcome == left.finished.outcome == SUCCEEDED
@@ -104,7 +86,7 @@ def test_the_checkpoint_before_a_damaged_one_is_taken_and_a_fresh_start_takes_no
     tmp_path: Path,
 ) -> None:
     write_numbers(tmp_path)
-    spec = make_spec(data=make_data("torch"))
+    spec = make_spec(data=make_data())
     first = train_alone(tmp_path, {**spec, "epochs": 1})
     assert first.verdict.outcome == SUCCEEDED
     damaged = damage_the_newest(first.path)

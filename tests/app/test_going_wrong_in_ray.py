@@ -52,7 +52,7 @@ def test_a_row_group_that_cannot_be_read_is_named_by_a_stream(head: Head, tmp_pa
 def test_a_damaged_checkpoint_and_a_full_disk_end_no_run(head: Head, tmp_path: Path) -> None:
     """Joins a Ray: the disk is a worker's, the warnings are the driver's."""
     write_numbers(tmp_path)
-    spec = make_spec("fill the disk for a while", data=make_data("torch"))
+    spec = make_spec("fill the disk for a while", data=make_data())
     damaged = leave_a_damaged_checkpoint(tmp_path, spec)
     file = write_run(tmp_path, "digits", **spec)
 

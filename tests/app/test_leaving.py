@@ -98,7 +98,7 @@ def run(home: Path, way: str, *, own_step: bool = False, **spec: JsonValue) -> L
             "config": {"way": way, "own_step": own_step},
             "epochs": EPOCHS,
             "batchSize": 8,
-            "data": make_data(loader="torch"),
+            "data": make_data(),
             **spec,
         },
     )

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.app.alone import Left, train_alone
-from tests.app.ray_head import Head
-from tests.app.ray_run import ROOT, trainshed
+from tests.app.ray_run import ROOT
 from tests.builders_data import write_pictures
 from trainshed.digits import write_digits
 from trainshed.storage.disk import Disk
 from trainshed_api.loading import load_file
-from trainshed_api.names import EXIT_SUCCEEDED, SUCCEEDED
+from trainshed_api.names import SUCCEEDED
 from trainshed_api.progress import Evaluated
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ SAMPLES = ROOT / "manifests" / "samples"
 
 def train_sample(home: Path, name: str, *settings: str) -> Left:
     """Train a sample on data under `home`."""
-    run = load_file(SAMPLES / f"{name}.yaml", [ONE_WORKER, "spec.data.loader=torch", *settings])
+    run = load_file(SAMPLES / f"{name}.yaml", [ONE_WORKER, *settings])
     spec: dict[str, JsonValue] = run.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
     left = train_alone(home, spec)
     assert left.finished.outcome == SUCCEEDED, left.finished.message
@@ -39,28 +38,6 @@ def train_sample(home: Path, name: str, *settings: str) -> Left:
 def losses_of(left: Left) -> list[float]:
     """Return the losses of the evaluations."""
     return [e.metrics["valid.loss"] or 0 for e in left.events if isinstance(e, Evaluated)]
-
-
-def test_the_plain_data_loader_learns_to_read_digits(tmp_path: Path) -> None:
-    write_digits(Disk(tmp_path))
-    left = train_sample(tmp_path, "digits-dataloader")
-
-    assert (left.finished.metrics["valid.accuracy"] or 0) >= 0.95
-
-
-def test_with_processes_that_read_the_plain_data_loader_learns_the_same(tmp_path: Path) -> None:
-    write_digits(Disk(tmp_path / "own"))
-    write_digits(Disk(tmp_path / "processes"))
-    own = train_sample(tmp_path / "own", "digits-dataloader", "spec.epochs=1")
-    theirs = train_sample(
-        tmp_path / "processes",
-        "digits-dataloader",
-        "spec.epochs=1",
-        "spec.data.loaderProcesses=2",
-        "spec.data.datasets.train.cache=none",
-    )
-
-    assert losses_of(theirs) == losses_of(own) != []
 
 
 def test_rows_of_other_lengths_are_learned_in_parts_of_a_batch_as_at_one_go(tmp_path: Path) -> None:
@@ -73,18 +50,6 @@ def test_rows_of_other_lengths_are_learned_in_parts_of_a_batch_as_at_one_go(tmp_
     assert (lefts[0].finished.metrics["valid.accuracy"] or 0) >= 0.9
     # Other sums of float32 come to other weights in the end.
     assert in_parts[0] == pytest.approx(whole[0], rel=1e-3)
-
-
-@pytest.mark.ray
-@pytest.mark.timeout(900)
-def test_the_plain_data_loader_reaches_the_same_on_two_workers(head: Head) -> None:
-    """Joins a Ray: each worker's processes read its share; gradients go through their group."""
-    sample = str(SAMPLES / "digits-dataloader.yaml")
-    by_processes = ("--set", "spec.data.loaderProcesses=2")
-    output = trainshed("run", sample, *by_processes, environment=head.inside)
-
-    assert output.code == EXIT_SUCCEEDED, output.stderr
-    assert (output.finished.metrics["valid.accuracy"] or 0) >= 0.95
 
 
 def test_the_vit_trains_on_encoded_pictures_with_augmentation(tmp_path: Path) -> None:

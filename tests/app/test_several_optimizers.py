@@ -65,7 +65,7 @@ def run(home: Path, way: str, accumulate: int = 1) -> Left:
             "epochs": 2,
             "batchSize": 8,
             "accumulate": accumulate,
-            "data": make_data(loader="torch"),
+            "data": make_data(),
         },
     )
 

@@ -53,7 +53,6 @@ def train(home: Path, *, stops_after: int | None, **checkpoints: JsonValue) -> L
         "checkpoint": {"everyEpochs": 1, **checkpoints},
         "data": {
             "cpus": 1,
-            "loader": "torch",
             "datasets": {"train": {"read": read, "transforms": [decode]}},
         },
     }

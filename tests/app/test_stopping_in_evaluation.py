@@ -21,7 +21,7 @@ def train(home: Path, *, stops: bool) -> Left:
     stopped_evaluation.stop = stop = Stop() if stops else None
     function = "tests.app.stopped_evaluation:train"
     # An evaluation may use half of the grace period to end; here it has none.
-    data = make_data("torch")
+    data = make_data()
     spec = make_spec(train=function, config={}, data=data, gracePeriodSeconds=0)
     return train_alone(home, spec, stop=stop)
 

@@ -76,7 +76,7 @@ def test_the_step_that_waited_for_another_dataset_is_repeated_with_the_same_rand
 def test_a_stop_takes_effect_while_xgboost_waits_for_rows(reads: int, tmp_path: Path) -> None:
     write_numbers(tmp_path)
     held = READ | {"transforms": [{"use": "tests.app.waiting_functions:hold_rows"}]}
-    data: Spec = {"cpus": 1, "loader": "torch", "datasets": {"train": held}}
+    data: Spec = {"cpus": 1, "datasets": {"train": held}}
     spec = make_spec(train="tests.app.waiting_functions:boost", config={}, data=data)
     del spec["epochs"], spec["batchSize"]
 
@@ -91,7 +91,7 @@ def spec_of(way: Way) -> Spec:
     """Return a run of which some rows do not arrive."""
     datasets: Spec = {"train": READ, "other" if way.held == "other" else "valid": READ}
     datasets[way.held] = READ | {"feed": way.feed}
-    data: Spec = {"cpus": 1, "loader": "torch", "datasets": datasets}
+    data: Spec = {"cpus": 1, "datasets": datasets}
     function = f"tests.app.waiting_functions:{way.train}"
     return make_spec(train=function, config={}, data=data)
 

@@ -63,7 +63,7 @@ def run(home: Path, *names: str, allowed: tuple[str, ...] = (), **config: JsonVa
         "epochs": epochs,
         "batchSize": 8,
         "checkpoint": {"allowMissing": list(allowed)},
-        "data": make_data(loader="torch"),
+        "data": make_data(),
     }
     return train_alone(home, spec)
 
@@ -179,7 +179,7 @@ def test_a_further_model_is_scored_where_it_is_named(tmp_path: Path) -> None:
             "train": f"{__name__}:train_average",
             "epochs": 1,
             "batchSize": 8,
-            "data": make_data(loader="torch"),
+            "data": make_data(),
         },
     )
 

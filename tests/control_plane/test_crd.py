@@ -130,18 +130,6 @@ REFUSED: dict[str, tuple[Document, str]] = {
         {"data": {"datasets": {"1": make_dataset()}}},
         "spec.data.datasets: Invalid value: a dataset's name is a letter",
     ),
-    "objects with torch": (
-        {"data": make_data(make_dataset(cache="objects"), loader="torch")},
-        "spec.data.datasets: Invalid value: cache: want workers, none or auto with loader torch",
-    ),
-    "a disk with torch": (
-        {"data": make_data(make_dataset(cache="disk"), loader="torch")},
-        "spec.data.datasets: Invalid value: cache: want workers, none or auto with loader torch",
-    ),
-    "processes with Ray Data": (
-        {"data": make_data(loaderProcesses=2)},
-        "spec.data.loaderProcesses: Invalid value: want 0 with loader ray-data, whose CPUs are",
-    ),
     "kept by workers, shuffled over all": (
         dataset(cache="workers", shuffle={"mode": "global"}),
         "spec.data.datasets[train].cache: Invalid value: want objects, disk, none or auto",
@@ -235,10 +223,6 @@ REFUSED: dict[str, tuple[Document, str]] = {
     "groups that are kept nowhere": (
         dataset(transforms=[GROUPS], cache="none"),
         "spec.data.datasets[train].cache: Invalid value: want objects, disk, workers or auto with",
-    ),
-    "groups of a worker that reads by itself": (
-        {"data": make_data(make_dataset(transforms=[GROUPS]), loader="torch")},
-        "spec.data.datasets: Invalid value: want no task and no transforms of kind groups",
     ),
     "more CPUs for a task than for all": (
         {"data": make_data(make_dataset(task={"cpus": 3}), cpus=2)},

@@ -37,9 +37,9 @@ LARGE: JsonValue = {"x": [0] * 650_000}
 BROWN_OUT_SECONDS = 60
 NUM_UNHEARD = 50
 SILENT_DASHBOARD = (Path(__file__).parent / "silent_dashboard.py").read_text(encoding="utf-8")
-# Takes no CPUs beside its worker: three such runs have room at once.
-READ_BY_TORCH: JsonValue = {
-    "loader": "torch",
+# Of the CPUs that three such runs share.
+FEW_LABELS: JsonValue = {
+    "cpus": 1,
     "datasets": {
         "train": {"read": {"format": "parquet", "path": "digits/train", "columns": ["label"]}}
     },
@@ -207,7 +207,7 @@ def test_a_controller_that_is_away_longer_than_the_stall_deadline(runs: Runs) ->
                 epochs=30,
                 seconds_per_step=SECONDS_PER_STEP,
                 workers={"count": 1, "resources": {"cpu": "250m"}},
-                data=READ_BY_TORCH,
+                data=FEW_LABELS,
                 stallDeadlineSeconds=STALL_SECONDS,
             )
         )

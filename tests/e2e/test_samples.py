@@ -1,7 +1,6 @@
 """Samples as they are, on two workers of a Ray of their own: half a minute of two cores each.
 
-`make test` has them on one worker, and the plain loader on two of a kept Ray
-(tests/app/test_samples.py).
+`make test` has them on one worker (tests/app/test_samples.py).
 """
 
 from pathlib import Path
@@ -10,8 +9,6 @@ import pytest
 
 from tests.app.ray_run import ROOT, Output, trainshed
 from tests.builders_data import write_pictures
-from trainshed.digits import write_digits
-from trainshed.storage.disk import Disk
 from trainshed_api.names import EXIT_SUCCEEDED
 from trainshed_api.progress import Evaluated
 
@@ -24,13 +21,6 @@ def train_sample(home: Path, name: str, *words: str) -> Output:
     output = trainshed("run", sample, *words, environment={"TRAINSHED_HOME": str(home)})
     assert output.code == EXIT_SUCCEEDED, output.stderr
     return output
-
-
-def test_the_plain_data_loader_learns_to_read_digits(tmp_path: Path) -> None:
-    write_digits(Disk(tmp_path))
-    output = train_sample(tmp_path, "digits-dataloader")
-
-    assert (output.finished.metrics["valid.accuracy"] or 0) >= 0.95
 
 
 def test_the_vit_trains_on_encoded_pictures_with_augmentation(tmp_path: Path) -> None:

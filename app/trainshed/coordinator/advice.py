@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from trainshed.coordinator.stage_rates import words_of
 from trainshed.data.sampler.dataset_plan import OBJECT_STORE_SHARE
 from trainshed.data.sampler.sizes import megabytes
 from trainshed.data.sampler.stage_time import (
-    AUGMENT,
     BATCH,
     COLLATE,
     READ,
@@ -28,31 +26,25 @@ if TYPE_CHECKING:
 MOST_TIMES = 16
 
 
-def number_for(means: Means, field: str, number: int, before: int, holders: int = 1) -> str:
-    """Return the value of a field that gives this many in total.
+def more_cpus(means: Means, number: int, before: int) -> str:
+    """Return the value of data.cpus that gives this many tasks.
 
     Args:
         means: that rows are prepared with.
-        field: of the spec.
         number: that would do.
         before: as many as there are.
-        holders: each of whom has as many as the field says.
     """
-    each, there = math.ceil(number / holders), ""
-    if means.cores and number > means.cores:
-        there = f"there are {means.cores}{' CPUs for all' if holders > 1 else ''}"
+    there = f"there are {means.cores}" if means.cores and number > means.cores else ""
     if number > MOST_TIMES * before:
-        known = ", ".join(filter(None, (f"{each:,} would do", there)))
-        return f"set {field} as high as can be ({known})"
-    return f"set {field} to {each}{f' ({there})' if there else ''}"
+        known = ", ".join(filter(None, (f"{number:,} would do", there)))
+        return f"set data.cpus as high as can be ({known})"
+    return f"set data.cpus to {number}{f' ({there})' if there else ''}"
 
 
 def why_counted(plan: DatasetPlan, part: DatasetPlan) -> str:
     """Return why rows of a dataset were counted ahead, and what would spare that."""
     if part is not plan:
         return ", as a mix needs their number: files of trainshed data write tell it"
-    if plan.loader == "torch":
-        return ", as loader: torch needs their number: loader: ray-data counts them as they come"
     if plan.rows_per_epoch is not None:
         return ", as rowsPerEpoch needs their number: leave it out"
     if plan.shuffle.mode == "global":
@@ -60,11 +52,6 @@ def why_counted(plan: DatasetPlan, part: DatasetPlan) -> str:
     if plan.steps == "known":
         return ": leave out steps: known"
     return ", as the framework needs their number: files of trainshed data write tell it"
-
-
-def is_of_readers(stage: StageKey) -> bool:
-    """Say whether data tasks do this work."""
-    return stage.stage == READ or stage.stage.startswith((TRANSFORMS, AUGMENT))
 
 
 def say_stage(plan: DatasetPlan, lane: StageRate, stage: StageKey) -> str:
@@ -102,10 +89,6 @@ def cache_for(part: DatasetPlan, means: Means, *, is_transforming: bool = False)
         is_transforming: whether that takes longest: reading again from a disk would not help else.
     """
     if part.cache != "none" or means.epochs == 1 or part.size is None:
-        return
-    if part.loader == "torch":
-        if part.reason == "asked for":
-            yield f"cache: auto ({part.size.say()} of all workers)"
         return
     if means.object_store is None:
         yield f"cache: objects ({part.size.say()})"

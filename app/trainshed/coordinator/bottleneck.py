@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from trainshed.coordinator.advice import (
     cache_for,
     cheaper,
-    is_of_readers,
-    number_for,
+    more_cpus,
     say_stage,
     why_counted,
 )
@@ -173,10 +172,8 @@ class _Case:
                 return key, f"{seconds}, for rows{of} were counted before the first step{why}"
         filled = next((part for part in parts if part.cache != "none"), None)
         if filled is not None:
-            more = f"more data.cpus than {self.means.cpus} fill it sooner"
-            if filled.loader == "torch":
-                more = f"more data.loaderProcesses than {filled.processes} fill it sooner"
-            said = f"the cache of {filled.name} was filled, once for all epochs: {more}"
+            said = f"the cache of {filled.name} was filled, once for all epochs: "
+            said += f"more data.cpus than {self.means.cpus} fill it sooner"
             return StageKey(filled.name, READ), f"{seconds}, while {said}"
         if self.plan.shuffle.mode == "global" and not self.plan.is_found_in_memory:
             said = "mode: global reads and sorts all rows in each epoch before its first batch"
@@ -210,7 +207,7 @@ class _Case:
     def no_rows(self) -> tuple[StageKey, str] | None:
         """Return what is wrong where rows do not come though those that make them have time."""
         starved = self.spent.get(self._key(STARVED), NOTHING).seconds / self.means.workers
-        if self.plan.loader == "torch" or starved < MOST_OF_IT * self.loop.waiting:
+        if starved < MOST_OF_IT * self.loop.waiting:
             return None
         said = (
             f"no rows came for {starved:.0f} s though reading and transforming them takes less "
@@ -232,9 +229,7 @@ class _Case:
         plan, means = self.plan, self.means
         number = max(lane.number + 1, math.ceil(self._wanted / lane.takers * lane.row_seconds))
         if lane.field == "data.cpus":
-            yield number_for(means, "data.cpus", number, lane.number)
-        elif plan.loader == "torch" and (lane.field or is_of_readers(stage)):
-            yield number_for(means, "data.loaderProcesses", number, lane.number, means.workers)
+            yield more_cpus(means, number, lane.number)
         elif stage.stage.startswith(AUGMENT):
             yield "set cache: objects, with which the data's CPUs augment"
         elif stage.stage == TRANSFER:

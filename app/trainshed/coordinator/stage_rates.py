@@ -78,7 +78,7 @@ class Means:
 
 @dataclass(frozen=True)
 class StageRate:
-    """Tasks, processes or threads that do the same stages side by side.
+    """Tasks or threads that do the same stages side by side.
 
     Args:
         stages: seconds of all of them together.
@@ -141,17 +141,14 @@ def lanes_of(plan: DatasetPlan, spent: Spending, means: Means) -> list[StageRate
     given = spent.get(StageKey(plan.name, BATCH), NOTHING).rows
     of_worker = {key: each for key, each in stages.items() if _is_in_worker(plan, key)}
     of_data = {key: each for key, each in stages.items() if key not in of_worker}
-    lanes = []
-    if plan.loader == "torch":
-        number = plan.processes * means.workers
-        who = "processes of the loader"
-        lanes.append(StageRate(of_data, given, number, who, "data.loaderProcesses"))
-    else:
-        made = spent.get(StageKey(plan.name, DEAL), NOTHING).rows
-        who = "CPU for data" if means.cpus == 1 else "CPUs for data"
-        takers = 1 if plan.split else means.workers  # a row that all get is made once
-        lanes.append(StageRate(of_data, made, means.cpus, who, "data.cpus", plan.task_cpus, takers))
-    lanes.append(StageRate(of_worker, given, means.workers, _threads(means.workers)))
+    made = spent.get(StageKey(plan.name, DEAL), NOTHING).rows
+    who = "CPU for data" if means.cpus == 1 else "CPUs for data"
+    takers = 1 if plan.split else means.workers  # a row that all get is made once
+    threads = "worker's thread" if means.workers == 1 else "workers' threads"
+    lanes = [
+        StageRate(of_data, made, means.cpus, who, "data.cpus", plan.task_cpus, takers),
+        StageRate(of_worker, given, means.workers, threads),
+    ]
     return [lane for lane in lanes if lane.rows and sum(lane.stages.values()) > 0]
 
 
@@ -192,10 +189,6 @@ def _place(key: StageKey) -> tuple[int, str]:
     return _ORDER.index(key.stage.partition("[")[0]), key.stage
 
 
-def _threads(workers: int) -> str:
-    return "worker's thread" if workers == 1 else "workers' threads"
-
-
 def _is_streaming(plan: DatasetPlan, key: StageKey) -> bool:
     """Say whether a stage is one of every epoch, and of work."""
     part = {each.name: each for each in (plan, *plan.parts)}.get(key.dataset)
@@ -211,7 +204,5 @@ def _is_streaming(plan: DatasetPlan, key: StageKey) -> bool:
 def _is_in_worker(plan: DatasetPlan, key: StageKey) -> bool:
     """Say whether the thread of a worker does it that makes its batches."""
     if key.stage in (TRANSFER, BATCH, COLLATE, DEVICE):
-        return True
-    if plan.loader == "torch" and not plan.processes:
         return True
     return key.stage.startswith(AUGMENT) and plan.augments_in_worker

@@ -176,7 +176,7 @@ def _made(
     """Return the rows of a function, or of groups, as a run plans them."""
     # The size of rows only affects how Ray Data plans its memory.
     guess = Measured(ROW_BYTES, keeps_rows=True) if source else None
-    plan = plan_dataset(name, dataset, "ray-data", source, guess, CacheMemory(0, 0), 1, processes=0)
+    plan = plan_dataset(name, dataset, source, guess, CacheMemory(0, 0), 1)
     if plan.use is not None and dataset.read.reader is not None:
         from trainshed.data.loader.ray_readers import find_reader  # imports Ray
 

@@ -59,14 +59,10 @@ def kept_of(plan: DatasetPlan, num_workers: int, batch_size: int) -> CachedDatas
         return None
     nothing = size.part(0.0)
     part = 1.0 if mode == "global" or not plan.split else 1.0 / num_workers
-    # The plain loader finds the rows of a global shuffle among all of them, whatever the cache.
-    in_worker = plan.cache == "workers" or (plan.loader == "torch" and mode == "global")
     worker = size.part(part)
-    if not in_worker:
+    if plan.cache != "workers":
         held = WINDOWS * _window_rows(plan, num_workers, batch_size)
         worker = size.part(part * min(1.0, held / rows))
-    if plan.loader == "torch":
-        return CachedDataset(plan, nothing, nothing, 0.0, worker)
     # Workers get what they keep through the object store, and a stream is sorted in it.
     keeps = plan.cache in ("objects", "workers")
     store = size if keeps or mode == "global" else nothing
@@ -181,12 +177,9 @@ def _check_workers(all_kept: Sequence[CachedDataset], room: CacheMemory) -> list
 def _too_much_for_a_worker(plan: DatasetPlan) -> tuple[str, str, str]:
     """Return field, value and what to do about it."""
     if plan.cache == "workers":
-        want = "none" if plan.loader == "torch" else "objects, disk or none"
-        return f"{plan.field}.cache", "workers", want
-    if rows := plan.mixed_rows:
-        want = "less (a window has at least two steps of spec.batchSize)"
-        return f"{plan.field}.shuffle.bufferSize", str(rows), want
-    return f"{plan.field}.shuffle.mode", plan.shuffle.mode, "another, or loader ray-data"
+        return f"{plan.field}.cache", "workers", "objects, disk or none"
+    want = "less (a window has at least two steps of spec.batchSize)"
+    return f"{plan.field}.shuffle.bufferSize", str(plan.mixed_rows), want
 
 
 def _sum(sizes: Iterable[Size]) -> Size:

@@ -117,7 +117,7 @@ def _check_workers(spec: TrainingRunSpec, cluster: ClusterNodes) -> list[str]:
 
 def _check_data(spec: TrainingRunSpec, cluster: ClusterNodes) -> list[str]:
     """Look whether a CPU is left for the data: without one, its tasks would wait for ever."""
-    if not spec.data.datasets or spec.data.loader != "ray-data":
+    if not spec.data.datasets:
         return []
     wanted, cluster = worker_resources(spec), cluster.whole
     theirs = cluster.within(spec.data.placement) or list(cluster.nodes)

@@ -90,7 +90,8 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int, storage: str) -
     if plan.rows_per_epoch:
         yield f"epoch     {plan.rows_per_epoch} rows, going on where the last one stopped"
     for function in plan.augments:
-        yield f"augment   {function.use} {_where_augmented(plan)}"
+        where = "in the worker" if plan.augments_in_worker else "on the data's CPUs"
+        yield f"augment   {function.use} {where}"
     if plan.epoch_rows is not None:
         last, split = plan.feed.last_batch, plan.split
         steps = training_steps(plan.epoch_rows, batch_size, num_workers, last, split).count
@@ -120,10 +121,9 @@ def _reading(plan: DatasetPlan) -> Iterator[str]:
     """Yield what the rows are read from, and which."""
     if plan.source:
         files = f"{len(plan.source.files)} {plan.source.scan.format} files"
-        by = f", by {plan.processes} processes of each worker" if plan.processes else ""
         rows = plan.source.rows
         there = f"about {plan.source.likely_rows}" if rows is None else f"{rows}"
-        yield f"read      {there} rows from {files}, {len(plan.source.fragments)} fragments{by}"
+        yield f"read      {there} rows from {files}, {len(plan.source.fragments)} fragments"
         yield from _columns(plan, plan.source)
         yield from _selecting(plan.source)
         yield f"count     {_counting(plan)}"
@@ -153,7 +153,7 @@ def _columns(plan: DatasetPlan, source: Source) -> Iterator[str]:
 
 def _way(plan: DatasetPlan, storage: str) -> str:
     """Return whether each epoch reads the rows again, or where they are cached."""
-    if plan.cache == "workers" or (plan.loader == "torch" and plan.is_found_in_memory):
+    if plan.cache == "workers":
         return "made once, then kept in each worker's memory"
     if plan.cache == "objects":
         return "made once, then kept in the object stores of the data's nodes"
@@ -188,12 +188,6 @@ def _counting(plan: DatasetPlan) -> str:
     if plan.is_learned:
         return "the first epoch counts the rows as they come"
     return "rows are counted before the first step, which reads all of them once"
-
-
-def _where_augmented(plan: DatasetPlan) -> str:
-    if plan.augments_in_worker:
-        return "in the worker"
-    return "in its processes" if plan.processes else "on the data's CPUs"
 
 
 def _memory(plan: DatasetPlan, num_workers: int, batch_size: int) -> Iterator[str]:

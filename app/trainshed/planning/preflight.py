@@ -160,6 +160,7 @@ def prepare(run: TrainingRun, place: RunLocation, beside: Path | None = None) ->
     notes = [
         *_precision_notes(spec),
         *_source_notes(spec),
+        *_loader_notes(spec),
         *(_buffer_notes(spec) if here else ()),
         *(check_capacity(spec, place.cluster) if place.cluster else ()),
     ]
@@ -225,7 +226,7 @@ def _plans(
     spec: TrainingRunSpec, home: Folder, room: CacheMemory
 ) -> tuple[dict[str, DatasetPlan], list[str]]:
     """Return the plans of all datasets, in the order of the spec, and what is to be known."""
-    datasets, loader = spec.data.datasets, spec.data.loader
+    datasets = spec.data.datasets
     known = KnownStrata()
     found = {
         name: _plan(name, dataset, spec, home, room, known, _mixes_of(name, spec))
@@ -237,7 +238,7 @@ def _plans(
     for name, dataset in datasets.items():
         if dataset.read.mix is not None:
             samples = {part: found[part].sample for part in dataset.read.mix}
-            plans[name] = plan_mix(name, dataset, loader, plans)
+            plans[name] = plan_mix(name, dataset, plans)
             _find_collate(plans[name])
             _check_alike(plans[name], samples, spec.seed, _takes(spec, (dataset,)))
             check_labels(plans[name])
@@ -279,11 +280,9 @@ def _plan(  # noqa: PLR0913, PLR0917 - a dataset, and what it is for
         find_for_rows(transforming.use, transforming.init, f"{field}.transforms[{position}]")
     for position, augmenting in enumerate(dataset.augment):
         find_for_rows(augmenting.use, augmenting.init, f"{field}.augment[{position}]")
-    loader = spec.data.loader
     # A first plan only to have the functions in one shape for the sample.
     guess = Measured(1.0, keeps_rows=True) if source else None
-    count, processes = spec.workers.count, spec.data.loader_processes
-    draft = plan_dataset(name, dataset, loader, source, guess, room, count, processes=processes)
+    draft = plan_dataset(name, dataset, source, guess, room, spec.workers.count)
     _find_collate(draft)
     takes = _takes(spec, (dataset, *mixes))
     measured: Measured | None = None
@@ -294,12 +293,10 @@ def _plan(  # noqa: PLR0913, PLR0917 - a dataset, and what it is for
     plan = plan_dataset(
         name,
         dataset,
-        loader,
         source,
         measured,
         room,
-        count,
-        processes=processes,
+        spec.workers.count,
         is_mixed=bool(mixes),
         may_learn=FRAMEWORKS[spec.framework].may_learn_rows,
     )
@@ -645,6 +642,16 @@ def _source_notes(spec: TrainingRunSpec) -> Iterator[str]:
         if is_rays_anonymous(path):
             plain = without_anonymous(path)
             yield f"{field}.path: read without credentials; write {plain} and anonymous: true"
+
+
+def _loader_notes(spec: TrainingRunSpec) -> Iterator[str]:
+    """Yield that the deprecated fields of the loader have no effect, where they are set."""
+    data = spec.data
+    if data.loader != "ray-data" or data.loader_processes:
+        yield (
+            "spec.data.loader and loaderProcesses: deprecated, and without effect: Ray Data "
+            "prepares the same rows in the same order. Remove both fields."
+        )
 
 
 def _buffer_notes(spec: TrainingRunSpec) -> Iterator[str]:

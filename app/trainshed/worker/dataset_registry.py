@@ -6,11 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainshed.checkpoint.manifest import Position
-from trainshed.data.loader.bad_record_reporter import BadRecordReporter
+from trainshed.coordinator.client import Client
 from trainshed.data.loader.batches import Feed
-from trainshed.data.loader.processes import Processes
 from trainshed.data.loader.row_sources import LocalSource, RemoteSource
-from trainshed.data.sampler.dataset_plan import telling
 from trainshed.data.sampler.description import describe
 from trainshed.data.sampler.epoch_pass import EpochPass, Kind, steps_for
 from trainshed.data.sampler.shuffle_windows import same_place
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from trainshed.checkpoint.manifest import DatasetPosition
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator
     from trainshed.data.loader.batches import Batch
     from trainshed.data.loader.prefetch import Prefetched
     from trainshed.data.sampler.dataset_plan import DatasetPlan
@@ -37,7 +35,7 @@ class DatasetRegistry:
 
     Args:
         job: with the plans.
-        coordinator: of the run.
+        coordinator: of the run; one in this process has no Ray, and its worker reads for itself.
         rank: this worker.
         num_ranks: number of workers.
         group: number of the worker group.
@@ -47,7 +45,7 @@ class DatasetRegistry:
     def __init__(  # noqa: PLR0913 - who it is, and where its rows come from
         self,
         job: AttemptConfig,
-        coordinator: Client,
+        coordinator: Client | Coordinator,
         rank: int,
         num_ranks: int,
         group: int,
@@ -61,8 +59,6 @@ class DatasetRegistry:
         self.group = group
         self._cuts_blocks = cuts_blocks
         self._made: dict[str, Feed] = {}
-        processes = max((plan.processes for plan in job.plans.values()), default=0)
-        self._processes = Processes(processes) if processes else None
 
     def feed(self, name: str) -> Feed:
         """Return the feed of a dataset.
@@ -79,9 +75,10 @@ class DatasetRegistry:
         return self._made[name]
 
     def _feed(self, plan: DatasetPlan) -> Feed:
-        if plan.loader == "torch":
-            return Feed(plan, self._own(plan), self.rank)
-        fed = self._fed(plan)
+        if not isinstance(self._coordinator, Client):
+            return Feed(plan, LocalSource(plan), self.rank)
+        handle = self._coordinator.handle
+        fed = RemoteSource(plan, handle, self.rank, cuts_blocks=self._cuts_blocks)
         return Feed(plan, fed, self.rank, uncounted=fed)
 
     def describe(self) -> dict[str, Described]:
@@ -93,18 +90,6 @@ class DatasetRegistry:
             (plan, describe(plan, counted.get(name))) for name, plan in self._job.plans.items()
         )
         return {plan.name: known for plan, known in described if known}
-
-    def _own(self, plan: DatasetPlan) -> LocalSource:
-        if all(part.has_row_counts for part in plan.parts or (plan,)):
-            return LocalSource(plan, self._processes)
-        handle = self._coordinator.handle
-        return LocalSource(
-            telling(plan, BadRecordReporter(handle)), self._processes, handle.counts.remote
-        )
-
-    def _fed(self, plan: DatasetPlan) -> RemoteSource:
-        handle = self._coordinator.handle
-        return RemoteSource(plan, handle, self.rank, cuts_blocks=self._cuts_blocks)
 
     def batches(
         self, name: str, at: EpochPass, stage: Callable[[Batch], Batch], most_parts: int = 1

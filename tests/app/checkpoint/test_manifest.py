@@ -67,7 +67,7 @@ def test_a_program_of_the_library_records_what_prediction_needs(tmp_path: Path) 
             "config": config,
             "epochs": 1,
             "batchSize": 8,
-            "data": make_data(make_dataset(shuffle={"mode": "global"}), loader="torch"),
+            "data": make_data(make_dataset(shuffle={"mode": "global"})),
         },
     )
 

@@ -135,7 +135,7 @@ def make_jobs(home: Path, num_ranks: int) -> AttemptConfig:
         batchSize=BATCH_SIZE,
         reproducible=True,
         workers={"count": num_ranks, "resources": {"cpu": "500m"}},
-        data=make_data("torch"),
+        data=make_data(),
     )
     prepared = prepare(make_run(**spec), RunLocation(Disk(home)))
     launch = Launch(prepared, RunLocation(Disk(home)), None, [], started=0.0)

@@ -253,38 +253,18 @@ def test_what_is_short_is_named_with_what_to_change(rows: Path, case: Case) -> N
     assert all(words in found.message for words in said), found.message
 
 
-TORCH = {
-    "no process yet": (0, "set data.loaderProcesses to 3"),
-    "too few processes": (1, "2 processes of the loader", "set data.loaderProcesses to 3"),
-}
 SLOW = {
-    "more processes than CPUs": (610.0, "set data.loaderProcesses to 3 (there are 4 CPUs for all)"),
+    "more CPUs than there are": (2000.0, "set data.cpus to 17 (there are 4)"),
     "far more than anybody has": (
         100_000.0,
-        "set data.loaderProcesses as high as can be (407 would do, there are 4 CPUs for all)",
+        "set data.cpus as high as can be (813 would do, there are 4)",
     ),
 }
 
 
-@pytest.mark.parametrize("case", TORCH.values(), ids=TORCH)
-def test_with_loader_torch_processes_are_what_to_change(
-    rows: Path, case: tuple[int, *tuple[str, ...]]
-) -> None:
-    processes, *said = case
-    plan = make_plan(rows, loader="torch", processes=processes, cache="none", transforms=TRANSFORMS)
-
-    found = diagnose(plan, DECODE, make_means(), StepTiming(10_000 / 610, 24.1))
-
-    assert found
-    assert found.stage == StageKey("train", "transforms[0]")
-    assert all(words in found.message for words in said), found.message
-
-
 @pytest.mark.parametrize(("rate", "said"), SLOW.values(), ids=SLOW)
-def test_no_more_processes_are_asked_for_than_there_are_cpus(
-    rows: Path, rate: float, said: str
-) -> None:
-    plan = make_plan(rows, loader="torch", processes=1, cache="none", transforms=TRANSFORMS)
+def test_more_cpus_than_there_are_are_said_to_be(rows: Path, rate: float, said: str) -> None:
+    plan = make_plan(rows, cache="none", transforms=TRANSFORMS)
 
     found = diagnose(plan, DECODE, make_means(cores=4), StepTiming(10_000 / rate, 60.0))
 

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from trainshed.data.loader.row_counts import Known
 from trainshed.data.loader.row_sources import LocalSource
-from trainshed.data.sampler.dataset_plan import DatasetPlan, Loader, plan_dataset, plan_mix
+from trainshed.data.sampler.dataset_plan import DatasetPlan, plan_dataset, plan_mix
 from trainshed.data.sampler.epoch_order import EpochPermutation
 from trainshed.data.sampler.epoch_pass import EpochPass, Kind, is_mixed, order_of, steps_for
 from trainshed.data.sampler.first_pass import begin_of, is_complete, order_of_fragments
@@ -22,6 +22,7 @@ from trainshed.data.sources.column_arrays import Columns, cut_rows, join, num_ro
 from trainshed.data.sources.dataset_files import open_source
 from trainshed.data.sources.fragment_reader import (
     Choice,
+    Part,
     augmented,
     count_rows,
     everything,
@@ -91,11 +92,9 @@ def _table(first: int, rows: int, width: int) -> pa.Table:
 def make_plan(
     folder: Path | None,
     *,
-    loader: Loader = "ray-data",
     row_bytes: float = 20.0,
     keeps_rows: bool = True,
     num_workers: int = 2,
-    processes: int = 0,
     may_learn: bool = False,
     at: Folder | None = None,
     read: dict[str, JsonValue] | None = None,
@@ -115,27 +114,20 @@ def make_plan(
     return plan_dataset(
         "train",
         spec,
-        loader,
         source,
         measured,
         ROOM,
         num_workers,
-        processes=processes,
         may_learn=may_learn,
     )
 
 
-def make_mix(
-    parts: Mapping[str, tuple[DatasetPlan, float]],
-    *,
-    loader: Loader = "ray-data",
-    **fields: JsonValue,
-) -> DatasetPlan:
+def make_mix(parts: Mapping[str, tuple[DatasetPlan, float]], **fields: JsonValue) -> DatasetPlan:
     """Return the plan of the dataset `train` that mixes others; `fields` are those of the spec."""
     plans = {name: replace(plan, name=name) for name, (plan, _) in parts.items()}
     weights: JsonValue = {name: weight for name, (_, weight) in parts.items()}
     spec = DatasetSpec.model_validate({"read": {"mix": weights}, **fields})
-    return plan_mix("train", spec, loader, plans)
+    return plan_mix("train", spec, plans)
 
 
 def make_pass(
@@ -168,6 +160,21 @@ def counted(plan: DatasetPlan) -> Indices:
     assert plan.source
     how = reading(plan)
     return np.asarray([count_rows(how, each) for each in plan.source.fragments], dtype=np.int64)
+
+
+def cut_parts(wanted: Sequence[Part], rows: int) -> list[Part]:
+    """Return the same rows in parts of at most so many, cut at their multiples in a fragment."""
+    return [
+        replace(
+            part,
+            start=start,
+            stop=min(part.stop, start - start % rows + rows),
+            place=part.place + start - part.start,
+            is_last=part.is_last and part.stop <= start - start % rows + rows,
+        )
+        for part in wanted
+        for start in (part.start, *range(part.start - part.start % rows + rows, part.stop, rows))
+    ]
 
 
 class UncountedMemory:

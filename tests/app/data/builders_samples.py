@@ -12,8 +12,6 @@ import torch
 from tests.app.data.builders_plan import MemoryBlocks, make_pass
 from tests.bundle.repository import ROOT
 from trainshed.data.loader.batches import Batch, Feed, RowSource
-from trainshed.data.loader.processes import Processes
-from trainshed.data.loader.row_sources import LocalSource
 from trainshed.data.sampler.bad_records import BadRecordList
 from trainshed.data.sampler.dataset_plan import DatasetPlan, telling
 from trainshed.data.sampler.epoch_pass import Kind
@@ -63,7 +61,7 @@ class Sample:
 
 
 def open_sample(home: Path, name: str, settings: Sequence[str] = ()) -> Sample:
-    """Return a sample that is read by this process, or by its own as it says.
+    """Return a sample that is read by this process.
 
     Args:
         home: what its relative paths lie under.
@@ -76,7 +74,7 @@ def open_sample(home: Path, name: str, settings: Sequence[str] = ()) -> Sample:
         dataset: telling(plan, told.append)
         for dataset, plan in prepare(run, RunLocation(Disk(home))).plans.items()
     }
-    return Sample(run, plans, _own_blocks(run), told)
+    return Sample(run, plans, lambda plan: MemoryBlocks(plan, 0), told)
 
 
 def named_after(sample: Sample, name: str) -> Sample:
@@ -85,14 +83,6 @@ def named_after(sample: Sample, name: str) -> Sample:
         dataset: replace(plan, name=f"{name}.{dataset}") for dataset, plan in sample.plans.items()
     }
     return replace(sample, plans=plans)
-
-
-def _own_blocks(run: TrainingRun) -> MakeBlocks:
-    data = run.spec.data
-    if data.loader == "ray-data":
-        return lambda plan: MemoryBlocks(plan, 0)
-    processes = Processes(data.loader_processes) if data.loader_processes else None
-    return lambda plan: LocalSource(plan, processes)
 
 
 def _joined(batches: Sequence[Batch]) -> dict[str, list[object]]:

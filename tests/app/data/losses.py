@@ -19,8 +19,8 @@ from tests.ray_starts import kept_folder
 from trainshed.data.loader.batches import Batch, Feed
 from trainshed.data.loader.data_server import DataServer, ExecutionLimits
 from trainshed.data.loader.disk_cache import DiskCache
-from trainshed.data.loader.row_sources import LocalSource, RemoteSource
-from trainshed.data.sampler.dataset_plan import DatasetPlan, Loader, OrderFingerprint
+from trainshed.data.loader.row_sources import RemoteSource
+from trainshed.data.sampler.dataset_plan import DatasetPlan, OrderFingerprint
 from trainshed.data.sampler.epoch_pass import EpochPass
 from trainshed.data.sampler.permutation import Indices
 from trainshed.failures import InfrastructureError, classify
@@ -54,13 +54,11 @@ SHUFFLES: dict[str, JsonValue] = {
     "blocks and a buffer": {"mode": "blocks", "bufferSize": 100},
     "global": {"mode": "global"},
 }
-# The last one: rows that each rank reads by itself, with `loader: torch`.
 CACHES = {
     "streamed": "none",
     "objects": "objects",
     "disk": "disk",
     "workers": "workers",
-    "own reading": "none",
 }
 
 
@@ -76,11 +74,6 @@ class Way:
     def is_gated(self) -> bool:
         """Say whether rows at its end can be held up while those at its beginning come."""
         return self.cache == "streamed" and self.mode != "global"
-
-    @property
-    def loader(self) -> Loader:
-        """Return who reads."""
-        return "torch" if self.cache == "own reading" else "ray-data"
 
     def __str__(self) -> str:
         return f"{self.format}, {self.mode}, {self.cache}"
@@ -119,9 +112,7 @@ class Rank:
         key = (plan.name, at.group)
         if key not in self._feeds:
             fed = RemoteSource(plan, feeder, rank)
-            own = LocalSource(plan, counted=cast("Any", feeder).counts.remote)
-            blocks = own if plan.loader == "torch" else fed
-            self._feeds[key] = Feed(plan, blocks, rank, uncounted=fed)
+            self._feeds[key] = Feed(plan, fed, rank, uncounted=fed)
         self._open[plan.name] = self._feeds[key].batches(at)
 
     def take(self, name: str, steps: int | None = None) -> list[Step]:
@@ -230,7 +221,6 @@ def plan_of(
         options = {"width": WIDTH, "gate": str(gate), "held": list(held)}
     plan = make_plan(
         folder / way.format,
-        loader=way.loader,
         row_bytes=4.0 * WIDTH,
         may_learn=True,
         cache=CACHES[way.cache],

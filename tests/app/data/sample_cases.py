@@ -189,15 +189,6 @@ def check_transforms(sample: Sample) -> None:
     assert (sample.plans["train"].task_cpus, sample.plans["train"].task_memory) == (2, 2**29)
 
 
-def check_loader(sample: Sample) -> None:
-    """All rows come from processes, mixed as a whole."""
-    want = {**flown(), "distance": [(100 * n - 1000) / 500 for n in range(1, 11)]}
-    assert sample.rows() == {name: pytest.approx(values) for name, values in want.items()}
-    epochs = [sample.epoch(epoch)["hour"] for epoch in range(2)]
-    assert epochs[0] != epochs[1]
-    assert len(set(epochs[0])) == 8
-
-
 def check_windows(sample: Sample) -> None:
     """Two windows of the first user's 40 rows, and one of the second's 33, each in its order."""
     found = sample.rows()
@@ -285,7 +276,6 @@ HERE: dict[str, Case] = {
     "feeding": Case(
         both(FLIGHTS, in_parquet(flights(4, first=20), "flights-of-may")), check_feeding
     ),
-    "loader": Case(FLIGHTS, check_loader),
 }
 
 # Read from a server.

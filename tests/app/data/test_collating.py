@@ -28,9 +28,8 @@ from tests.app.data.builders_plan import (
 from tests.app.data.collate_functions import MISSING, Boxes, Padded, tokens_of
 from trainshed.data.loader.batch_structure import take_apart
 from trainshed.data.loader.batches import Batch, Feed
-from trainshed.data.loader.processes import Processes
 from trainshed.data.loader.row_sources import LocalSource
-from trainshed.data.sampler.dataset_plan import DatasetPlan, Loader
+from trainshed.data.sampler.dataset_plan import DatasetPlan
 from trainshed.data.sampler.epoch_pass import EpochPass
 from trainshed.data.sampler.first_pass import UNKNOWN
 from trainshed.data.sampler.stage_time import BATCH, COLLATE, StageKey
@@ -45,11 +44,6 @@ GROUPS = ([5, 11], [1, 30, 8], [26])
 ROWS = 81
 RAGGED: JsonValue = [{"use": f"{HERE}:ragged"}]
 SHUFFLES = shuffles(13)
-WAYS: tuple[tuple[Loader, str], ...] = (
-    ("ray-data", "none"),
-    ("ray-data", "objects"),
-    ("torch", "none"),
-)
 
 
 @pytest.fixture(scope="module")
@@ -62,12 +56,10 @@ def by(name: str, **feed: JsonValue) -> JsonValue:
     return {"collate": {"use": f"{HERE}:{name}"}, **feed}
 
 
-def ragged_plan(
-    folder: Path, name: str = "padded", loader: Loader = "ray-data", **fields: JsonValue
-) -> DatasetPlan:
+def ragged_plan(folder: Path, name: str = "padded", **fields: JsonValue) -> DatasetPlan:
     """Return a plan of ragged rows that a function makes batches of."""
     fields = {"cache": "none", "transforms": RAGGED, "feed": by(name), **fields}
-    return make_plan(folder, loader=loader, row_bytes=2.0**20, **fields)  # type: ignore[arg-type]
+    return make_plan(folder, row_bytes=2.0**20, **fields)  # type: ignore[arg-type]
 
 
 def batches_of(plan: DatasetPlan, at: EpochPass, rank: int = 0, parts: int = 1) -> list[Batch]:
@@ -93,41 +85,20 @@ def test_ragged_rows_are_padded_to_the_longest_of_their_batch(folder: Path) -> N
 
 
 @pytest.mark.parametrize("mode", SHUFFLES)
-def test_every_cache_and_loader_makes_the_same_of_them_from_any_step_on(
-    folder: Path, mode: str
-) -> None:
-    ways = WAYS if mode not in ("none", "local") else (*WAYS, ("ray-data", "workers"))
+def test_every_cache_makes_the_same_of_them_from_any_step_on(folder: Path, mode: str) -> None:
+    caches = ["none", "objects", *(["workers"] if mode in ("none", "local") else [])]
     last: JsonValue = by("padded", lastBatch="keep")
     for rank in (0, 1, 2):
         want = None
-        for loader, cache in ways:
+        for cache in caches:
             shuffle = SHUFFLES[mode]
-            plan = ragged_plan(folder, loader=loader, cache=cache, shuffle=shuffle, feed=last)
+            plan = ragged_plan(folder, cache=cache, shuffle=shuffle, feed=last)
             whole = padded_of(batches_of(plan, make_pass(num_ranks=3, epoch=1), rank))
             want = want or whole
-            assert whole == want, (loader, cache)
+            assert whole == want, cache
             for step in (1, 4, len(whole)):
                 at = make_pass(num_ranks=3, epoch=1, first_step=step)
-                assert padded_of(batches_of(plan, at, rank)) == want[step:], (loader, cache, step)
-
-
-@pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
-def test_processes_that_read_make_no_other_rows(folder: Path) -> None:
-    """Starts one process, and what forks it."""
-    own = ragged_plan(folder, loader="torch")
-    theirs = make_plan(
-        folder,
-        loader="torch",
-        processes=1,
-        row_bytes=2.0**20,
-        cache="none",
-        transforms=RAGGED,
-        feed=by("padded"),
-    )
-
-    got = Feed(theirs, LocalSource(theirs, Processes(1)), 0).batches(make_pass())
-
-    assert padded_of(list(got)) == padded_of(batches_of(own, make_pass()))
+                assert padded_of(batches_of(plan, at, rank)) == want[step:], (cache, step)
 
 
 def test_rows_that_nobody_has_counted_are_collated_as_they_come(folder: Path) -> None:
@@ -373,7 +344,6 @@ def test_a_mix_of_datasets_with_rows_of_other_lengths_is_collated(tmp_path: Path
         name: (
             make_plan(
                 write_rows(tmp_path / name, ([20],), first=first),
-                loader="torch",
                 cache="none",
                 transforms=[{"use": f"{HERE}:{name}"}, {"use": f"{HERE}:without_words"}],
             ),
@@ -381,7 +351,7 @@ def test_a_mix_of_datasets_with_rows_of_other_lengths_is_collated(tmp_path: Path
         )
         for first, name in ((0, "ragged"), (1000, "even"))
     }
-    plan = make_mix(parts, loader="torch", feed=by("listed"))
+    plan = make_mix(parts, feed=by("listed"))
 
     batches = list(Feed(plan, LocalSource(plan), 0).batches(make_pass(num_ranks=1)))
 

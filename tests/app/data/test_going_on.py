@@ -61,11 +61,10 @@ BEGUN = st.builds(
 )
 
 
-def make(begun: Begun, paths: pytest.TempPathFactory, loader: str) -> tuple[DatasetPlan, EpochPass]:
+def make(begun: Begun, paths: pytest.TempPathFactory) -> tuple[DatasetPlan, EpochPass]:
     """Return the plan, and the pass from its first step on; there are more steps than are done."""
     plan = make_plan(
         write_rows(paths.mktemp("rows"), begun.groups, width=1),
-        loader=loader,  # type: ignore[arg-type]  # a text here
         cache="none",
         shuffle=SHUFFLES[begun.mode],
         feed={"lastBatch": begun.last},
@@ -95,7 +94,7 @@ def steps_of(plan: DatasetPlan, at: EpochPass, rank: int) -> Steps:
 @settings(max_examples=60)
 @given(begun=BEGUN)
 def test_the_rest_is_what_was_left(begun: Begun, tmp_path_factory: pytest.TempPathFactory) -> None:
-    plan, at = make(begun, tmp_path_factory, "ray-data")
+    plan, at = make(begun, tmp_path_factory)
     for rank in range(begun.ranks):
         rest = steps_of(plan, replace(at, first_step=begun.done), rank)
         assert rest == steps_of(plan, at, rank)[begun.done :]
@@ -113,7 +112,7 @@ CUTS = st.tuples(
 def test_what_streams_is_dealt_to_each_rank_as_it_would_read_it(
     begun: Begun, cuts: Cuts, kind: Kind, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    plan, at = make(begun, tmp_path_factory, "ray-data")
+    plan, at = make(begun, tmp_path_factory)
     at = replace(at, kind=kind, first_step=begun.done if kind == "train" else 0)
     base = order_of(plan, at, plan.counts)
     assert isinstance(base, EpochPermutation)
@@ -131,7 +130,7 @@ def test_what_goes_through_the_object_store_in_one_piece_is_for_one_rank(
     begun: Begun, cuts: Cuts, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     # A block with rows of several ranks crosses the network to the node of each.
-    plan, at = make(begun, tmp_path_factory, "ray-data")
+    plan, at = make(begun, tmp_path_factory)
     deal, _ = stream_of(plan, at, cuts)
     base = order_of(plan, at, plan.counts)
     if deal.places is not None or deal.steps.has_one_reader:
@@ -148,7 +147,7 @@ def test_what_goes_through_the_object_store_in_one_piece_is_for_one_rank(
 def test_a_step_has_the_same_rows_on_any_number_of_workers_wherever_turns_are_cut(
     begun: Begun, cuts: list[Cuts], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    plan, at = make(replace(begun, last="keep"), tmp_path_factory, "ray-data")
+    plan, at = make(replace(begun, last="keep"), tmp_path_factory)
     at, seen = replace(at, first_step=begun.done), []
     for num_ranks, each in enumerate(cuts, start=1):
         now = replace(at, num_ranks=num_ranks)
@@ -212,7 +211,7 @@ def task_of(plan: DatasetPlan, base: EpochPermutation, turns: list[int]) -> Iter
 def test_rows_that_weigh_something_else_now_are_the_same_rows_in_the_same_steps(
     begun: Begun, blocks: tuple[int, int], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    plan, at = make(begun, tmp_path_factory, "ray-data")
+    plan, at = make(begun, tmp_path_factory)
     before, now = (weighing(plan, 2**power) for power in blocks)
     told = describe(before, None)
     assert told
@@ -230,7 +229,7 @@ def test_rows_that_weigh_something_else_now_are_the_same_rows_in_the_same_steps(
 def test_another_number_of_workers_makes_the_same_steps(
     begun: Begun, now: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    plan, at = make(begun, tmp_path_factory, "ray-data")
+    plan, at = make(begun, tmp_path_factory)
     rest = replace(at, first_step=begun.done, num_ranks=now)
 
     assert counting(plan, rest) == counting(plan, at)[begun.done :]
@@ -241,7 +240,7 @@ def test_another_number_of_workers_makes_the_same_steps(
 def test_a_rank_without_a_row_in_the_last_step_gets_one_that_counts_for_nothing(
     begun: Begun, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    plan, at = make(begun, tmp_path_factory, "ray-data")
+    plan, at = make(begun, tmp_path_factory)
     batches = [
         list(Feed(plan, MemoryBlocks(plan, rank), rank).batches(at)) for rank in range(begun.ranks)
     ]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from tests.app.data.builders_formats import write_pictures
-from tests.app.data.builders_plan import FUNCTIONS, make_plan, write_rows
+from tests.app.data.builders_plan import FUNCTIONS, cut_parts, make_plan, write_rows
 from tests.app.data.sample_functions import Unmakeable
 from trainshed.data.sampler.bad_records import (
     FIRST,
@@ -33,7 +33,6 @@ from trainshed.data.sources.fragment_reader import (
     Part,
     Reading,
     count_rows,
-    cut_parts,
     parts,
     read_parts,
     read_rows,

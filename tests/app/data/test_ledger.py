@@ -12,7 +12,6 @@ from tests.app.clock import Clock
 from tests.app.data.builders_plan import FUNCTIONS, MemoryBlocks, make_pass, make_plan, write_rows
 from trainshed.data.loader.batches import Batch, Feed
 from trainshed.data.loader.prefetch import Prefetched
-from trainshed.data.loader.processes import Processes
 from trainshed.data.loader.row_sources import LocalSource
 from trainshed.data.loader.stats_reporter import StatsReporter
 from trainshed.data.sampler.stage_time import (
@@ -22,7 +21,6 @@ from trainshed.data.sampler.stage_time import (
     DEVICE,
     READ,
     STARVED,
-    TRANSFER,
     Spending,
     Spent,
     StageKey,
@@ -133,7 +131,6 @@ def test_a_pass_that_counts_rows_is_one_stage(tmp_path: Path) -> None:
 def test_batches_of_a_worker_that_reads_itself_say_what_each_stage_took(tmp_path: Path) -> None:
     plan = make_plan(
         write_rows(tmp_path, [[40, 40]]),
-        loader="torch",
         cache="none",
         transforms=[{"use": f"{FUNCTIONS}:doubled"}],
         augment=[{"use": f"{FUNCTIONS}:noise"}],
@@ -148,30 +145,6 @@ def test_batches_of_a_worker_that_reads_itself_say_what_each_stage_took(tmp_path
         stages, given
     )
     assert all(spent[StageKey("train", stage)].seconds > 0 for stage in stages)
-
-
-@pytest.mark.usefixtures("empty_ledger")
-def test_processes_of_a_loader_tell_what_they_spent_with_their_rows(tmp_path: Path) -> None:
-    plan = make_plan(
-        write_rows(tmp_path, [[40]]),
-        loader="torch",
-        processes=1,
-        cache="none",
-        transforms=[{"use": "tests.app.data.loader_functions:slow", "options": {"seconds": 0.2}}],
-    )
-    at = make_pass(num_ranks=1)
-
-    given = sum(batch.rows for batch in Feed(plan, LocalSource(plan, Processes(1)), 0).batches(at))
-
-    spent = LEDGER.take()
-    assert spent[StageKey("train", "transforms[0]")].seconds >= 0.2
-    assert (
-        spent[StageKey("train", "transforms[0]")].rows
-        == spent[StageKey("train", READ)].rows
-        == given
-    )
-    assert spent[StageKey("train", STARVED)].seconds >= 0.2
-    assert StageKey("train", TRANSFER) in spent
 
 
 @pytest.mark.usefixtures("empty_ledger")

@@ -21,12 +21,10 @@ from trainshed.data.sampler.shuffle_windows import ShuffleWindows, same_place
 GROUPS = ([5, 11], [1, 30, 8], [26])
 ROWS, BATCH = 81, 7
 SHUFFLES = shuffles(20)
-# Loader and cache.
-WAYS = (("ray-data", "none"), ("ray-data", "objects"), ("ray-data", "workers"), ("torch", "none"))
 CASES = [
-    (mode, way)
-    for mode, way in product(SHUFFLES, WAYS)
-    if way[1] != "workers" or mode in ("none", "local")
+    (mode, cache)
+    for mode, cache in product(SHUFFLES, ("none", "objects", "workers"))
+    if cache != "workers" or mode in ("none", "local")
 ]
 
 
@@ -35,15 +33,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_rows(tmp_path_factory.mktemp("rows"), GROUPS)
 
 
-def planned(folder: Path, mode: str, way: tuple[str, str], last: str = "keep") -> DatasetPlan:
-    loader, cache = way
-    return make_plan(
-        folder,
-        loader=loader,  # type: ignore[arg-type]  # a text here
-        cache=cache,
-        shuffle=SHUFFLES[mode],
-        feed={"lastBatch": last},
-    )
+def planned(folder: Path, mode: str, cache: str = "none", last: str = "keep") -> DatasetPlan:
+    feed: JsonValue = {"lastBatch": last}
+    return make_plan(folder, cache=cache, shuffle=SHUFFLES[mode], feed=feed)
 
 
 def counting(plan: DatasetPlan, at: EpochPass) -> Iterator[list[int]]:
@@ -63,8 +55,8 @@ def test_every_step_has_the_same_rows_on_any_number_of_workers_and_fed_in_any_wa
     folder: Path, mode: str, last: str
 ) -> None:
     digests = {
-        digest(list(counting(planned(folder, mode, way, last), make_pass(**at))))  # type: ignore[arg-type]  # fields by name
-        for shuffle, way in CASES
+        digest(list(counting(planned(folder, mode, cache, last), make_pass(**at))))  # type: ignore[arg-type]  # fields by name
+        for shuffle, cache in CASES
         if shuffle == mode
         for at in ({"epoch": 2, "num_ranks": n, "batch_size": BATCH} for n in (1, 2, 3, 4))
     }
@@ -78,7 +70,7 @@ def test_who_stops_anywhere_and_goes_on_with_any_number_of_workers_sees_each_row
 ) -> None:
     drawn = np.random.default_rng(seed)
     mode = list(SHUFFLES)[seed % len(SHUFFLES)]
-    plan = planned(folder, mode, ("ray-data", "none"))
+    plan = planned(folder, mode)
     whole = list(counting(plan, make_pass(epoch=1, batch_size=BATCH, seed=seed)))
     seen: list[list[int]] = []
     while len(seen) < len(whole):
@@ -93,7 +85,7 @@ def test_who_stops_anywhere_and_goes_on_with_any_number_of_workers_sees_each_row
 
 @pytest.mark.parametrize("mode", SHUFFLES)
 def test_who_goes_on_reads_at_most_a_window_that_is_done(folder: Path, mode: str) -> None:
-    plan = planned(folder, mode, ("ray-data", "none"))
+    plan = planned(folder, mode)
     span = 3 if "local" in mode or "buffer" in mode else 1  # 20 rows of 7 a step
     for step in range(ROWS // BATCH + 1):
         at = make_pass(first_step=step, batch_size=BATCH)
@@ -103,7 +95,7 @@ def test_who_goes_on_reads_at_most_a_window_that_is_done(folder: Path, mode: str
 
 def test_a_rank_keeps_its_rows_over_epochs_where_workers_may_cache_them(folder: Path) -> None:
     for mode in ("none", "local"):
-        plan = planned(folder, mode, ("ray-data", "none"))
+        plan = planned(folder, mode)
         rows = [
             {
                 row
@@ -182,7 +174,7 @@ def test_where_every_rank_gets_all_rows_of_a_buffer_none_is_left_out(
 
 
 def test_a_pass_that_is_resumed_has_the_same_windows(folder: Path) -> None:
-    plan = planned(folder, "local", ("ray-data", "none"))
+    plan = planned(folder, "local")
     at = make_pass(epoch=3, num_ranks=3, batch_size=BATCH)
     whole = list(counting(plan, at))
     for step in range(len(whole)):

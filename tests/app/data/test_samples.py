@@ -30,6 +30,8 @@ TRAINED = ("parquet", "images", "binary", "numpy", "delta", "iceberg", "lance", 
 # What no sample shows, and why.
 NOT_SHOWN = {
     "collate": "manifests/samples/collate.yaml is a whole run of it",
+    "loader": "deprecated",
+    "loaderProcesses": "deprecated",
     "requesterPays": "buckets whose readers pay are few",
 }
 # Values of which each has to be shown: those of a format, and of what is chosen from a list.
@@ -101,7 +103,7 @@ def test_the_sample_of_a_bucket_fetches_each_object_once(
 def test_a_sample_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
     HERE[name].write(tmp_path)
-    here = ["spec.batchSize=2", "spec.epochs=1", "spec.data.loader=torch"]
+    here = ["spec.batchSize=2", "spec.epochs=1"]
     run = load_file(SAMPLES / f"{name}.yaml", here)
 
     left = train_alone(

@@ -29,14 +29,7 @@ from trainshed_api.errors import SpecError
 
 HERE = __name__
 USE = "spec.data.datasets.train.transforms[0].use"
-WAYS = (
-    ("ray-data", "none"),
-    ("ray-data", "objects"),
-    ("ray-data", "disk"),
-    ("ray-data", "workers"),
-    ("torch", "none"),
-    ("torch", "workers"),
-)
+CACHES = ("none", "objects", "disk", "workers")
 ROWS, FILES = 40, 4
 
 
@@ -49,8 +42,7 @@ def write_ids(folder: Path, first: int = 0) -> None:
 
 def prepared(folder: Path, **fields: JsonValue) -> Prepared:
     """Return a run of the files, whose first rows were looked at."""
-    loader = fields.pop("loader", "ray-data")
-    data = make_data({"read": {"format": "parquet", "path": "rows"}, **fields}, loader=loader)
+    data = make_data({"read": {"format": "parquet", "path": "rows"}, **fields})
     return prepare(
         make_run(train="tests.app.processes:children", data=data), RunLocation(Disk(folder))
     )
@@ -70,13 +62,12 @@ def batches_of(plan: DatasetPlan, rank: int) -> list[tuple[str, list[float]]]:
     return [(str(each.dtype), each.tolist()) for each in tensors]
 
 
-@pytest.mark.parametrize("way", WAYS, ids=" ".join)
+@pytest.mark.parametrize("cache", CACHES)
 def test_blocks_with_and_without_a_gap_have_the_type_of_the_first_rows(
-    way: tuple[str, str], tmp_path: Path
+    cache: str, tmp_path: Path
 ) -> None:
     write_ids(tmp_path)
-    loader, cache = way
-    plan = prepared(tmp_path, transforms=gapped(at=3), cache=cache, loader=loader).plans["train"]
+    plan = prepared(tmp_path, transforms=gapped(at=3), cache=cache).plans["train"]
 
     for rank in (0, 1):
         made = batches_of(plan, rank)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.app.data.builders_formats import open_files, read_all, write_csv, write_pictures
-from tests.app.data.builders_plan import FUNCTIONS, counted, make_plan, write_rows
-from trainshed.data.loader.requests import requests_for
+from tests.app.data.builders_formats import open_files, read_all, write_csv
+from tests.app.data.builders_plan import FUNCTIONS, counted, cut_parts, make_plan, write_rows
 from trainshed.data.sampler.dataset_plan import OrderFingerprint
 from trainshed.data.sampler.epoch_order import EpochPermutation
 from trainshed.data.sampler.permutation import RowRange
@@ -28,9 +26,6 @@ from trainshed.data.sources.fragment_reader import (
     FragmentReader,
     Part,
     Reading,
-    alone,
-    cut_parts,
-    everything,
     parts,
     read_parts,
     read_rows,
@@ -47,7 +42,7 @@ SIZES = (16, 39, 26)
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Reading, list[Part]]:
     folder = write_rows(tmp_path_factory.mktemp("rows"), ([5, 11], [1, 30, 8], [26]))
-    plan = make_plan(folder, loader="torch", row_bytes=2**21)
+    plan = make_plan(folder, row_bytes=2**21)
     pieces = [RowRange(number, 0, rows) for number, rows in enumerate(SIZES)]
     return reading(plan), parts(plan, pieces)
 
@@ -75,60 +70,6 @@ def test_parts_that_are_cut_hold_the_same_rows_at_the_same_places(
     assert all(part.stop - part.start <= rows for part in cut)
     ends = [part.place + part.stop - part.start for part in cut]
     assert [100, *ends[:-1]] == [part.place for part in cut]
-
-
-def test_no_few_rows_are_cut_off_behind_many(whole: tuple[Reading, list[Part]]) -> None:
-    """A process decoded 131,072 rows of text for the 2,000 behind them that it was asked for."""
-    _, (_, middle, _) = whole
-
-    for rows, rest, spans in (
-        (20, 0, [(0, 20), (20, 39)]),
-        (20, 18, [(0, 20), (20, 39)]),
-        (20, 19, [(0, 39)]),
-        (13, 4, [(0, 13), (13, 26), (26, 39)]),
-        (12, 3, [(0, 12), (12, 24), (24, 39)]),
-        (12, 2, [(0, 12), (12, 24), (24, 36), (36, 39)]),
-    ):
-        found = [(part.start, part.stop) for part in cut_parts([middle], rows, rest)]
-        assert found == spans, (rows, rest)
-
-
-@pytest.mark.parametrize(
-    ("start", "stop", "opened"), [(4, 8, (4, 8)), (5, 7, (4, 8)), (8, 9, (8, 9)), (3, 9, (0, 9))]
-)
-def test_who_is_asked_for_some_pictures_opens_their_chunks_alone(
-    tmp_path: Path, start: int, stop: int, opened: tuple[int, int]
-) -> None:
-    write_pictures(tmp_path, {"cat": 5, "dog": 4})
-    read: dict[str, JsonValue] = {"format": "images", "columns": ["image", "path"]}
-    plan = make_plan(tmp_path, loader="torch", read=read)
-    how = replace(reading(plan), chunk_rows=4)
-    (part,) = parts(plan, [RowRange(0, start, stop)], 100)
-    files = sorted(tmp_path.rglob("*.*"))
-    for file in files[: opened[0]] + files[opened[1] :]:
-        file.unlink()
-
-    tables = list(read_parts(how, [alone(how, part)]))
-
-    paths = [path for columns, _ in tables for path in columns["path"].tolist()]
-    assert paths == [str(file.relative_to(tmp_path)) for file in files[start:stop]]
-    assert [int(row) for _, ids in tables for row in ids] == list(range(start, stop))
-    # As many at once as if all were read, but for those that nobody asked for.
-    ends = sorted({start, *range(0, 9, 4), stop})
-    spans = [(max(start, a), min(stop, b)) for a, b in pairwise(ends) if start <= a < stop]
-    assert [len(ids) for _, ids in tables] == [b - a for a, b in spans]
-
-
-def test_one_process_reads_on_and_several_open_what_is_theirs(tmp_path: Path) -> None:
-    write_pictures(tmp_path, {"cat": 20})
-    plan = make_plan(tmp_path, loader="torch", read={"format": "images"})
-    how, wanted = replace(reading(plan), chunk_rows=2), parts(plan, [RowRange(0, 0, 20)])
-
-    for processes, files in ((1, [20, 20, 20]), (2, [8, 8, 4])):
-        asked = requests_for(how, wanted, everything, processes)
-        assert [len(each.part.fragment.paths) for each in asked] == files
-        assert [each.part.stop - each.part.start for each in asked] == [8, 8, 4]
-        assert [each.part.place for each in asked] == [0, 8, 16]
 
 
 @settings(max_examples=20)

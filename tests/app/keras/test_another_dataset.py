@@ -50,7 +50,7 @@ def make_two(home: Path) -> AttemptConfig:
         epochs=2,
         batchSize=8,
         framework="tensorflow",
-        data={"cpus": 1, "loader": "torch", "datasets": datasets},
+        data={"cpus": 1, "datasets": datasets},
     )
     prepared = prepare(make_run(**spec), RunLocation(Disk(home)))
     launch = Launch(prepared, RunLocation(Disk(home)), None, [], started=0.0)

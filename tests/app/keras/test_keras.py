@@ -203,7 +203,7 @@ def test_the_perceptron_learns_to_read_digits(tmp_path: Path) -> None:
             "classes": 10,
             "learningRate": 0.01,
         },
-        "data": {"loader": "torch", "datasets": datasets},
+        "data": {"datasets": datasets},
     }
 
     left = train_alone(tmp_path, spec)
@@ -215,19 +215,10 @@ def test_the_perceptron_learns_to_read_digits(tmp_path: Path) -> None:
 def test_a_model_that_nobody_tracked_is_asked_for(tmp_path: Path) -> None:
     write_data(tmp_path)
     spec = make_spec(tmp_path, workers=1) | {"train": "tests.app.keras_functions:never_track"}
-    datasets = spec["data"]
-    assert isinstance(datasets, dict)
 
-    left = train_alone(tmp_path, spec | {"data": {**datasets, "loader": "torch"}})
+    left = train_alone(tmp_path, spec)
 
     assert "fit and evaluate need track(model) before" in left.finished.message
-
-
-def alone(spec: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return a spec for one worker in this process."""
-    data = spec["data"]
-    assert isinstance(data, dict)
-    return spec | {"data": {**data, "loader": "torch"}}
 
 
 def test_callbacks_stop_early_at_the_same_epoch_though_the_run_was_suspended(
@@ -243,7 +234,7 @@ def test_callbacks_stop_early_at_the_same_epoch_though_the_run_was_suspended(
     def train(name: str, stop: Stop | None = None) -> Left:
         config: JsonValue = {"suspendAt": 24, "notes": str(notes[name])}
         monkeypatch.setattr(train_functions, "stop", stop)
-        return train_alone(tmp_path / name, alone(spec | {"config": config}), stop=stop)
+        return train_alone(tmp_path / name, spec | {"config": config}, stop=stop)
 
     whole = train("whole")
     suspended = train("parts", Stop())
@@ -270,7 +261,7 @@ def test_what_steps_wait_for_their_rows_counts_as_waiting(tmp_path: Path) -> Non
         "feed": {"prefetchBatches": 0},
     }
     spec = make_spec(tmp_path, workers=1) | {
-        "data": {"loader": "torch", "datasets": {"train": rows}},
+        "data": {"datasets": {"train": rows}},
     }
 
     left = train_alone(tmp_path, spec)
@@ -292,7 +283,7 @@ def test_what_could_not_be_gone_on_with_is_refused(tmp_path: Path, mistake: str,
     write_data(tmp_path)
     spec = make_spec(tmp_path, {"mistake": mistake}, workers=1)
 
-    left = train_alone(tmp_path, alone(spec | {"train": "tests.app.keras_functions:fit_wrongly"}))
+    left = train_alone(tmp_path, spec | {"train": "tests.app.keras_functions:fit_wrongly"})
 
     assert said in left.finished.message
 

@@ -25,7 +25,7 @@ def test_a_stop_takes_effect_while_all_wait_for(case: str, tmp_path: Path) -> No
     write_numbers(tmp_path)
     datasets: Spec = {"train": READ, "valid": READ}
     datasets[held] = READ | hold
-    data: Spec = {"cpus": 1, "loader": "torch", "datasets": datasets}
+    data: Spec = {"cpus": 1, "datasets": datasets}
     spec = make_spec(train="tests.app.keras_functions:fit", config={}, data=data)
 
     left, _ = stop_while_waiting(tmp_path, spec | {"framework": "tensorflow"}, steps)

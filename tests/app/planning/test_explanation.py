@@ -1,7 +1,7 @@
 """What is told of a run before it starts; test_memory.py has what is kept where."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +11,11 @@ import pytest
 from pydantic import JsonValue
 
 from tests.app.builders_rows import write_rows
+from tests.app.data.builders_plan import FUNCTIONS
 from tests.app.data.builders_plan import write_rows as write_numbered_rows
 from tests.app.failing_runs import make_spec, write_numbers
-from tests.builders import make_data, make_run
+from tests.builders import make_data, make_dataset, make_run
+from trainshed.data.sampler.dataset_plan import DatasetPlan
 from trainshed.data.sources.column_arrays import Columns
 from trainshed.planning.explanation import MOST_COLUMNS, explain_lines
 from trainshed.planning.preflight import Prepared, RunLocation, prepare
@@ -73,7 +75,7 @@ def test_a_buffer_that_means_none_beside_files_is_said(home: Path) -> None:
 
     def notes(**shuffle: JsonValue) -> list[str]:
         read: JsonValue = {"format": "parquet", "path": "rows"}
-        data = make_data({"read": read, "shuffle": shuffle}, loader="torch")
+        data = make_data({"read": read, "shuffle": shuffle})
         run = make_run(train="tests.app.processes:children", data=data)
         return list(prepare(run, RunLocation(Disk(home))).notes)
 
@@ -82,27 +84,44 @@ def test_a_buffer_that_means_none_beside_files_is_said(home: Path) -> None:
     assert notes(mode="files") == notes(mode="local", bufferSize=10_000) == []
 
 
-def test_who_reads_and_who_augments_is_said(home: Path) -> None:
-    def lines(processes: int, cache: str) -> str:
-        augment: JsonValue = [{"use": "tests.app.data.loader_functions:doubled"}]
-        read: JsonValue = {"format": "parquet", "path": "rows"}
-        dataset = {"read": read, "augment": augment, "cache": cache}
-        data = make_data(dataset, loader="torch", loaderProcesses=processes)
-        run = make_run(train="tests.app.processes:children", data=data)
-        return "\n".join(explain_lines(prepare(run, RunLocation(Disk(home)))))
+def test_who_augments_is_said(home: Path) -> None:
+    def lines(cache: str) -> list[str]:
+        augment: JsonValue = [{"use": f"{FUNCTIONS}:doubled"}]
+        return explained(home, {"augment": augment, "cache": cache})
 
     write_rows(home / "rows", 80)
-    assert "by 2 processes of each worker" in lines(2, "none")
-    assert "of each worker" not in lines(0, "none")
-    assert "augment   tests.app.data.loader_functions:doubled in its processes" in lines(2, "none")
-    assert "doubled in the worker" in lines(0, "none")
-    assert "doubled in the worker" in lines(2, "workers")
+    assert f"augment   {FUNCTIONS}:doubled on the data's CPUs" in lines("none")
+    assert f"augment   {FUNCTIONS}:doubled in the worker" in lines("workers")
 
 
-def explained(home: Path, dataset: dict[str, JsonValue], loader: str = "ray-data") -> list[str]:
+def planned_alike(prepared: Prepared) -> DatasetPlan:
+    """Return the plan without what was measured by the clock."""
+    return replace(prepared.plans["train"], row_seconds=0.0)
+
+
+def test_the_deprecated_loader_plans_the_same_and_is_noted_once(home: Path) -> None:
+    write_rows(home / "rows", 80)
+
+    def planned(**data: JsonValue) -> Prepared:
+        given = make_data(make_dataset(cache="objects"), **data)
+        run = make_run(train="tests.app.processes:children", data=given)
+        return prepare(run, RunLocation(Disk(home)))
+
+    plain, deprecated = planned(), planned(loader="torch", loaderProcesses=2)
+
+    assert planned_alike(deprecated) == planned_alike(plain)
+    assert list(plain.notes) == []
+    assert list(deprecated.notes) == [
+        "spec.data.loader and loaderProcesses: deprecated, and without effect: Ray Data prepares "
+        "the same rows in the same order. Remove both fields."
+    ]
+    assert len(planned(loaderProcesses=2).notes) == 1
+
+
+def explained(home: Path, dataset: dict[str, JsonValue]) -> list[str]:
     """Return what is said of a dataset of the files in `rows`."""
     read: JsonValue = {"format": "parquet", "path": "rows"}
-    data = make_data({"read": read, **dataset}, loader=loader)
+    data = make_data({"read": read, **dataset})
     run = make_run(train="tests.app.processes:children", data=data)
     return [line.strip() for line in explain_lines(prepare(run, RunLocation(Disk(home))))]
 
@@ -139,11 +158,10 @@ def columns_in(lines: list[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Way:
-    """A dataset, its loader, and what is said of its rows."""
+    """A dataset, and what is said of its rows."""
 
     dataset: dict[str, JsonValue]
     want: str
-    loader: str = "ray-data"
 
 
 WAYS = {
@@ -151,7 +169,7 @@ WAYS = {
         {"cache": "none"}, "streamed: each epoch reads the files' rows again"
     ),
     "rows that are transformed, too": Way(
-        {"cache": "none", "transforms": [{"use": "tests.app.data.loader_functions:doubled"}]},
+        {"cache": "none", "transforms": [{"use": f"{FUNCTIONS}:doubled"}]},
         "streamed: each epoch reads and transforms the files' rows again",
     ),
     "objects": Way(
@@ -159,11 +177,6 @@ WAYS = {
     ),
     "workers": Way({"cache": "workers"}, "made once, then kept in each worker's memory"),
     "a disk": Way({"cache": "disk"}, "made once, then kept as parquet below /.*/local/[a-z-]+"),
-    "all rows in each worker": Way(
-        {"cache": "none", "shuffle": {"mode": "global"}},
-        "made once, then kept in each worker's memory",
-        "torch",
-    ),
 }
 
 
@@ -171,7 +184,7 @@ WAYS = {
 def test_whether_rows_are_read_in_each_epoch_or_kept_is_said(home: Path, way: Way) -> None:
     write_rows(home / "rows", 80)
 
-    lines = explained(home, way.dataset, way.loader)
+    lines = explained(home, way.dataset)
 
     (said,) = [line for line in lines if line.startswith("rows ")]
     assert re.fullmatch(f"rows      {way.want}", said)

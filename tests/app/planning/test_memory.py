@@ -41,14 +41,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def prepared(home: Path, nodes: Sequence[Node], **data: JsonValue) -> Prepared:
-    """Return a run on a cluster; `data` has the fields of its dataset, `path` and `loader`."""
-    loader = data.pop("loader", "ray-data")
+    """Return a run on a cluster; `data` has the fields of its dataset and `path`."""
     read: dict[str, JsonValue] = {"format": "parquet", "path": data.pop("path", "rows")}
     read |= {name: data.pop(name) for name in ("where",) if name in data}
     run = make_run(
         train="tests.app.processes:children",
         workers={"count": 2, "group": "gpu"},
-        data=make_data({"read": read, **data}, loader=loader),
+        data=make_data({"read": read, **data}),
     )
     # It waits for nodes that are not there.
     return prepare(
@@ -139,16 +138,6 @@ REFUSED: dict[str, tuple[dict[str, JsonValue], str]] = {
         {"cache": "workers"},
         "spec.data.datasets.train.cache: got workers, want objects, disk or none: about 1.4 MB a "
         "worker x 2 workers on a node, which has 2.0 MB (dataset train)",
-    ),
-    "a share in each worker that reads by itself": (
-        {"cache": "workers", "loader": "torch"},
-        "spec.data.datasets.train.cache: got workers, want none: about 1.4 MB a worker x 2 workers "
-        "on a node, which has 2.0 MB (dataset train)",
-    ),
-    "all rows in each worker": (
-        {"loader": "torch", "shuffle": GLOBAL},
-        "spec.data.datasets.train.shuffle.mode: got global, want another, or loader ray-data: "
-        "about 2.9 MB a worker x 2 workers on a node, which has 2.0 MB (dataset train)",
     ),
 }
 

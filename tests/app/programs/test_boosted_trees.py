@@ -78,7 +78,7 @@ def make_spec(config: dict[str, JsonValue], **changes: JsonValue) -> dict[str, J
         "train": "trainshed.programs.boosted_trees:train",
         "framework": "xgboost",
         "config": {"numBoostRound": 60, **config},
-        "data": {"loader": "torch", "datasets": datasets},
+        "data": {"datasets": datasets},
         **changes,
     }
 

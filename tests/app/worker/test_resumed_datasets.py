@@ -67,7 +67,7 @@ def make_zipped(home: Path) -> AttemptConfig:
         config={},
         epochs=EPOCHS,
         batchSize=BATCH_SIZE,
-        data={"cpus": 1, "loader": "torch", "datasets": datasets},
+        data={"cpus": 1, "datasets": datasets},
     )
     prepared = prepare(make_run(**spec), RunLocation(Disk(home)))
     launch = Launch(prepared, RunLocation(Disk(home)), None, [], started=0.0)

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from functools import partial
-from itertools import chain, islice, tee
+from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import ray
-import torch.utils.data
 from ray.data.block import BlockAccessor
 from ray.exceptions import GetTimeoutError, ObjectLostError, RayTaskError
 
 from trainshed.data.loader.arrow_blocks import from_block, tables_of
 from trainshed.data.loader.ray_datasets import FRAGMENT
-from trainshed.data.loader.requests import as_it_is, requests_for
 from trainshed.data.loader.streams import Left, StreamClosedError
 from trainshed.data.loader.table_streams import woven
 from trainshed.data.sampler.epoch_pass import is_mixed
 from trainshed.data.sampler.stage_time import TRANSFER, StageKey
 from trainshed.data.sources.column_arrays import Columns, cut_rows, take_rows
 from trainshed.data.sources.errors import DataError, raise_again
-from trainshed.data.sources.fragment_reader import Choice, Part, Reading, parts, read_parts, reading
+from trainshed.data.sources.fragment_reader import (
+    Choice,
+    Reading,
+    count_rows,
+    parts,
+    read_parts,
+    reading,
+)
 from trainshed.data.sources.mixed import stretches
 from trainshed.data.sources.stage_timer import LEDGER
 from trainshed.failures import InfrastructureError
@@ -34,14 +38,10 @@ if TYPE_CHECKING:
 
     from trainshed.data.loader.data_server import Slice
     from trainshed.data.loader.object_store_cache import CachedBlocks
-    from trainshed.data.loader.processes import Processes
-    from trainshed.data.loader.requests import LoaderRequest
     from trainshed.data.loader.row_counts import Known
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.epoch_pass import EpochPass
     from trainshed.data.sampler.permutation import Indices, RowRange
-    from trainshed.data.sources.fragment_reader import Table
-    from trainshed.data.sources.mixed import StepRange
 
 Actor = TypeVar("Actor")
 Answer = TypeVar("Answer")
@@ -202,45 +202,21 @@ def _answer(coming: ray.ObjectRef[Answer]) -> Answer:
         raise
 
 
-class _Parts(torch.utils.data.IterableDataset[Columns]):
-    def __init__(self, how: Reading, wanted: Sequence[Part], choice: Choice) -> None:
-        self._how = how
-        self._wanted = wanted
-        self._choice = choice
-
-    def __iter__(self) -> Iterator[Columns]:
-        for columns, _ in read_parts(self._how, self._wanted, self._choice):
-            yield columns
-
-
 class LocalSource:
-    """Rows that the worker reads with torch's DataLoader; same rows, same order.
+    """Reads rows in this process, without Ray: the rows of RemoteSource, in the same order.
+
+    For tests and small tools. A global shuffle is only served from memory.
 
     Args:
         plan: of the dataset.
-        processes: that read for the worker; None where it reads itself.
-        counted: gives the rows of each fragment of a dataset whose files do not tell them.
     """
 
-    def __init__(
-        self,
-        plan: DatasetPlan,
-        processes: Processes | None = None,
-        counted: Callable[[str], ray.ObjectRef[Indices]] | None = None,
-    ) -> None:
+    def __init__(self, plan: DatasetPlan) -> None:
         self._plan = plan
-        self._processes = processes
-        self._counted = counted
 
     def counts(self) -> Sequence[Indices]:
         """Return the rows of each fragment, of each mixed dataset."""
-        return [self._counts(part) for part in self._plan.parts or (self._plan,)]
-
-    def _counts(self, part: DatasetPlan) -> Indices:
-        if part.has_row_counts:
-            return part.counts
-        assert self._counted
-        return _answer(self._counted(part.name))
+        return [_counted(part) for part in self._plan.parts or (self._plan,)]
 
     def read(self, pieces: list[RowRange], place: int, choice: Choice) -> Iterator[Columns]:
         """Yield the chosen rows of the ranges after the transforms."""
@@ -249,7 +225,7 @@ class LocalSource:
     def stream(
         self, at: EpochPass, pieces: list[RowRange], place: int, choice: Choice
     ) -> Iterator[Columns]:
-        """Yield the rank's rows of a pass; augmented by processes, and where datasets are mixed."""
+        """Yield the rank's rows of a pass, augmented unless the plan augments in the worker."""
         if is_mixed(self._plan, at):
             yield from self._mixed(at, choice)
             return
@@ -260,48 +236,23 @@ class LocalSource:
     def _read(
         self, how: Reading, pieces: list[RowRange], place: int, choice: Choice
     ) -> Iterator[Columns]:
-        wanted = parts(self._plan, pieces, place)
-        if self._processes:
-            asked = requests_for(how, wanted, choice, self._processes.number)
-            for tables in self._processes.read(asked):
-                yield from (columns for columns, _ in tables)
-            return
-        # A whole table is one item: torch's collation row by row costs more than the reading.
-        # It draws a seed for workers that it does not have, in this thread and at any time: from
-        # torch's own generator that would change what dropout does, each time differently.
-        yield from torch.utils.data.DataLoader(
-            _Parts(how, wanted, choice),
-            batch_size=None,
-            collate_fn=as_it_is,
-            generator=torch.Generator(),
-        )
+        for columns, _ in read_parts(how, parts(self._plan, pieces, place), choice):
+            yield columns
 
     def _mixed(self, at: EpochPass, choice: Choice) -> Iterator[Columns]:
-        mixed, read = tee(stretches(self._plan, at, self.counts(), choice))
-        for stretch, tables in zip(mixed, self._read_mixed(read), strict=True):
+        for stretch in stretches(self._plan, at, self.counts(), choice):
+            tables = chain.from_iterable(
+                read_parts(how, some, stretch.choice) for how, some in stretch.reads
+            )
             sizes = np.asarray([len(stretch.order)], dtype=np.int64)
             for columns, _ in woven(tables, stretch.order, sizes, self._plan.field):
                 yield columns
 
-    def _read_mixed(self, mixed: Iterator[StepRange]) -> Iterator[Iterator[Table]]:
-        """Yield the tables of each stretch, all of which are taken before the next one's."""
-        if self._processes is None:
-            for stretch in mixed:
-                yield chain.from_iterable(
-                    read_parts(how, some, stretch.choice) for how, some in stretch.reads
-                )
-            return
-        mixed, asked = tee(mixed)  # of which the processes are some ahead
-        requests_of = partial(_requests_of, self._processes.number)
-        answers = self._processes.read(chain.from_iterable(map(requests_of, asked)))
-        for stretch in mixed:
-            yield chain.from_iterable(islice(answers, len(requests_of(stretch))))
 
-
-def _requests_of(processes: int, stretch: StepRange) -> list[LoaderRequest]:
-    """Return what is asked of so many processes for a stretch of datasets that are mixed."""
-    return [
-        request
-        for how, some in stretch.reads
-        for request in requests_for(how, some, stretch.choice, processes)
-    ]
+def _counted(plan: DatasetPlan) -> Indices:
+    """Return the rows of each fragment, which are read where the files do not tell them."""
+    if plan.has_row_counts:
+        return plan.counts
+    assert plan.source
+    how = reading(plan)
+    return np.asarray([count_rows(how, each) for each in plan.source.fragments], dtype=np.int64)

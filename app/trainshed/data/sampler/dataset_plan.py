@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from trainshed_api.v1alpha1 import DatasetSpec, FeedSpec, ShuffleSpec
 
 Cache = Literal["none", "objects", "workers", "disk"]
-Loader = Literal["ray-data", "torch"]
 
 # Share of a worker's memory, and of Ray's object store, for caches: the rest is for the model,
 # batches
@@ -70,7 +69,6 @@ class DatasetPlan:
         columns: to read; empty for all.
         transforms: in order.
         augments: in order.
-        loader: which component reads.
         cache: where transformed rows are stored.
         reason: for this cache.
         shuffle: mode and buffer.
@@ -78,9 +76,7 @@ class DatasetPlan:
         feed: how batches reach the function.
         num_bytes: size of all transformed rows, from the first ones alone; None if unknown.
         size: of all transformed rows, from rows at many positions; for groups of the rows that
-            enter
-            them; None if unknown.
-        processes: reading processes of each worker with loader torch; 0 if the worker reads.
+            enter them; None if unknown.
         read_bytes: mean size of a row before the transforms, the largest of all samples.
         kept: from the checkpoint that the attempt resumes from; None without one.
         parts: the datasets that it mixes; empty if it reads rows itself.
@@ -105,7 +101,6 @@ class DatasetPlan:
     columns: tuple[str, ...]
     transforms: tuple[Function, ...]
     augments: tuple[Function, ...]
-    loader: Loader
     cache: Cache
     reason: str
     shuffle: ShuffleSpec
@@ -113,7 +108,6 @@ class DatasetPlan:
     feed: FeedSpec
     num_bytes: int | None
     size: Size | None
-    processes: int
     read_bytes: float = 0.0
     kept: OrderFingerprint | None = None
     parts: tuple[DatasetPlan, ...] = ()
@@ -173,11 +167,9 @@ class DatasetPlan:
         """Return whether rows are counted after the transforms, which may leave out some.
 
         A sample that keeps all rows proves nothing about the others. If rows are counted anyway
-        this
-        costs nothing, except for workers that all read everything.
+        this costs nothing.
         """
-        counts = self.loader == "ray-data" and not self.has_row_counts
-        return self.changes_rows or (counts and bool(self.transforms))
+        return self.changes_rows or (not self.has_row_counts and bool(self.transforms))
 
     @property
     def may_be_others(self) -> bool:
@@ -209,10 +201,9 @@ class DatasetPlan:
     @property
     def is_learned(self) -> bool:
         """Return whether the first pass counts the rows, with steps of unknown number."""
-        streams = self.loader == "ray-data" and self.cache == "none"
+        streams = self.source is not None and not self.has_row_counts and not self.is_filled
         in_turn = self.shuffle.mode != "global" and self.rows_per_epoch is None
-        asked = self.steps == "learned" and self.may_learn
-        return self.source is not None and not self.has_row_counts and streams and in_turn and asked
+        return streams and in_turn and self.may_learn and self.steps == "learned"
 
     @cached_property
     def counts(self) -> Indices:
@@ -279,22 +270,19 @@ class DatasetPlan:
     @property
     def is_filled(self) -> bool:
         """Return whether Ray Data makes all rows before the first is used, which counts them."""
-        return self.loader == "ray-data" and self.cache != "none"
+        return self.cache != "none"
 
     @property
     def is_found_in_memory(self) -> bool:
         """Return whether workers find an epoch's rows in memory; otherwise they are streamed."""
-        if self.cache == "workers":
-            return True
-        all_rows = self.cache == "objects" or self.loader == "torch"
-        return all_rows and self.shuffle.mode == "global"
+        in_objects = self.cache == "objects" and self.shuffle.mode == "global"
+        return in_objects or self.cache == "workers"
 
     @property
     def augments_in_worker(self) -> bool:
         """Return whether augmentation runs in the training worker, not where rows are read."""
-        if self.spans_epochs:  # the epoch of a row is not the run's: only the reader knows it
-            return False
-        return self.is_found_in_memory or (self.loader == "torch" and not self.processes)
+        # If a dataset spans epochs, only the reader knows the epoch of a row.
+        return self.is_found_in_memory and not self.spans_epochs
 
 
 def main_dataset(plans: Mapping[str, DatasetPlan]) -> str | None:
@@ -312,13 +300,11 @@ def telling(plan: DatasetPlan, tell: Tell) -> DatasetPlan:
 def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from five sides
     name: str,
     spec: DatasetSpec,
-    loader: Loader,
     source: Source | None,
     measured: Measured | None,
     room: CacheMemory,
     num_workers: int,
     *,
-    processes: int,
     is_mixed: bool = False,
     may_learn: bool = False,
 ) -> DatasetPlan:
@@ -327,12 +313,10 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
     Args:
         name: the dataset's name.
         spec: its part of the TrainingRun.
-        loader: `ray-data` or `torch`.
         source: the files, or None for `read.use`.
         measured: results of a sample, or None for `read.use`.
         room: memory for caches.
         num_workers: number of workers.
-        processes: reading processes of each worker with loader torch.
         is_mixed: whether it is a part of another dataset.
         may_learn: whether training can start without the number of rows.
 
@@ -347,11 +331,11 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
     num_bytes = int(measured.row_bytes * rows) if rows and measured else None
     size = measured.size(rows) if rows and measured else None
     if size is None or are_grouped(transforms):
-        cache, reason = _whole_cache(spec, loader, size, room, field)
+        cache, reason = _whole_cache(spec, size, room, field)
     elif spec.cache != "auto":
         cache, reason = spec.cache, "asked for"
     else:
-        cache, reason = _best_cache(spec, loader, size, room, num_workers, is_mixed=is_mixed)
+        cache, reason = _best_cache(spec, size, room, num_workers, is_mixed=is_mixed)
     return DatasetPlan(
         name=name,
         source=source,
@@ -359,7 +343,6 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         columns=spec.read.columns,
         transforms=with_types(transforms, measured.types if measured else ()),
         augments=with_types(_augments(spec, field), measured.augmented_types if measured else ()),
-        loader=loader,
         cache=cache,
         reason=reason,
         shuffle=spec.shuffle,
@@ -367,7 +350,6 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         feed=spec.feed,
         num_bytes=num_bytes,
         size=size,
-        processes=processes,
         read_bytes=measured.read_bytes if measured else 0.0,
         rows_per_epoch=spec.rows_per_epoch,
         changes_rows=skips_bad or _changes_rows(transforms, measured),
@@ -382,15 +364,12 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
     )
 
 
-def plan_mix(
-    name: str, spec: DatasetSpec, loader: Loader, plans: Mapping[str, DatasetPlan]
-) -> DatasetPlan:
+def plan_mix(name: str, spec: DatasetSpec, plans: Mapping[str, DatasetPlan]) -> DatasetPlan:
     """Return the plan of a dataset that mixes others.
 
     Args:
         name: the dataset's name.
         spec: its part of the TrainingRun.
-        loader: `ray-data` or `torch`.
         plans: of those others, by name.
 
     Raises:
@@ -413,7 +392,6 @@ def plan_mix(
         columns=(),
         transforms=(),
         augments=(),
-        loader=loader,
         cache="none",
         reason="those that are mixed have theirs",
         shuffle=spec.shuffle,
@@ -421,7 +399,6 @@ def plan_mix(
         feed=spec.feed,
         num_bytes=None,
         size=_mixed_size(parts, tuple(weights.values()), spec.rows_per_epoch),
-        processes=parts[0].processes,
         parts=parts,
         weights=tuple(weights.values()),
         rows_per_epoch=spec.rows_per_epoch,
@@ -508,14 +485,12 @@ def _function_of(named: FunctionSpec, field: str) -> Function:
 
 
 def _whole_cache(
-    spec: DatasetSpec, loader: Loader, size: Size | None, room: CacheMemory, field: str
+    spec: DatasetSpec, size: Size | None, room: CacheMemory, field: str
 ) -> tuple[Cache, str]:
     """Return the cache of rows that are made once: they cannot be read again."""
-    want = "a cache and loader ray-data: a function's dataset is run once and kept"
     if spec.cache == "none":
+        want = "a cache: a function's dataset is run once and kept"
         raise SpecError([Problem(f"{field}.cache", "none", want)])
-    if loader == "torch":
-        raise SpecError([Problem(f"{field}.read", _named_function(spec), want)])
     if spec.cache != "auto":
         return spec.cache, "asked for"
     if size is None:
@@ -528,31 +503,17 @@ def _whole_cache(
     return "objects", f"{groups} {size.say()} go into them, which the object store holds"
 
 
-def _best_cache(  # noqa: PLR0913 - what decides it
-    spec: DatasetSpec,
-    loader: Loader,
-    size: Size,
-    room: CacheMemory,
-    num_workers: int,
-    *,
-    is_mixed: bool,
+def _best_cache(
+    spec: DatasetSpec, size: Size, room: CacheMemory, num_workers: int, *, is_mixed: bool
 ) -> tuple[Cache, str]:
     mode = spec.shuffle.mode
     share = size if mode == "global" or not spec.split else size.part(1 / num_workers)
     fits = share.most <= WORKER_SHARE * room.worker
-    # With the plain loader a worker may keep all rows, and select those of an epoch.
-    stays = mode in ("none", "local") or (loader == "torch" and mode == "global")
-    lasts = spec.rows_per_epoch is None and not is_mixed
-    stays = stays and lasts
-    # With Ray Data every cache is filled through the object store of the data's nodes.
-    stored = loader == "torch" or size.most <= OBJECT_STORE_SHARE * room.object_store
+    stays = mode in ("none", "local") and spec.rows_per_epoch is None and not is_mixed
+    # Every cache is filled through the object store of the data's nodes.
+    stored = size.most <= OBJECT_STORE_SHARE * room.object_store
     if fits and stays and stored:
         return "workers", f"{share.say()} a worker fit in its memory"
-    if loader == "torch":
-        if stays:
-            return "none", f"{share.say()} a worker do not fit in its memory"
-        why = f"with shuffle {mode}" if lasts else "mixed, or with rowsPerEpoch,"
-        return "none", f"{why} a worker's rows change each epoch"
     if why := _why_not_stored(spec, size, room):
         return "none", why
     return "objects", f"{size.say()} fit in the object store"

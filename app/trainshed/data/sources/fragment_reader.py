@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -183,68 +182,6 @@ def _any_column(how: Reading) -> tuple[str, ...]:
     names = how.columns or tuple(schema.names)
     integers = [name for name in names if pa.types.is_integer(schema.field(name).type)]
     return tuple((integers or names)[:1])
-
-
-def cut_parts(wanted: Iterable[Part], rows: int, rest: int = 0) -> list[Part]:
-    """Return the same rows in parts of limited size, split at multiples of it in a fragment.
-
-    Args:
-        wanted: the parts.
-        rows: maximum of a part.
-        rest: a remainder up to this size is joined to the last part: reading it separately would
-            decode, for most formats, everything before it.
-    """
-    return [
-        replace(
-            part,
-            start=start,
-            stop=stop,
-            place=part.place + start - part.start,
-            is_last=part.is_last and stop == part.stop,
-        )
-        for part in wanted
-        for start, stop in pairwise([part.start, *_cuts(part, rows, rest), part.stop])
-        if start < stop
-    ]
-
-
-def _cuts(part: Part, rows: int, rest: int) -> Iterator[int]:
-    for cut in range(part.start - part.start % rows + rows, part.stop, rows):
-        if part.stop - cut > rest:
-            yield cut
-
-
-def stands_alone(how: Reading, part: Part) -> bool:
-    """Return whether rows of a fragment can be a separate fragment: each is a file."""
-    return part.fragment.is_a_row_a_file and not (how.changes_rows or how.scan.selection)
-
-
-def alone(how: Reading, part: Part) -> Part:
-    """Return a part as a separate fragment without chunks before or after it.
-
-    Chunk boundaries do not change: a function's result may depend on the rows of its chunk.
-    """
-    fragment, chunk = part.fragment, how.chunk_rows
-    begin = part.start - part.start % chunk
-    end = min(len(fragment.paths), -(-part.stop // chunk) * chunk)
-    path, *more = fragment.paths[begin:end]
-    some = replace(
-        fragment,
-        path=path,
-        file=fragment.file + begin,
-        rows=end - begin,
-        num_bytes=fragment.num_bytes * (end - begin) // len(fragment.paths),
-        more=tuple(more),
-        skip=fragment.skip + begin,
-        stamps=fragment.stamps[begin:end],
-    )
-    return replace(
-        part,
-        fragment=some,
-        first=part.first + begin,
-        start=part.start - begin,
-        stop=part.stop - begin,
-    )
 
 
 class FragmentReader:
