@@ -1,6 +1,6 @@
 """Whatever is logged becomes means: of any type, on any device, in bounded memory."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import torch
 
 import trainshed
 from tests.app.checkpoint.wrapped_training import Attempts, make_jobs, run_all
+from tests.app.worker.devices import Device
 from tests.app.worker.ranks import on_ranks
 from trainshed.checkpoint import store as checkpoint
 from trainshed.checkpoint.manifest import Manifest
@@ -75,32 +76,6 @@ def test_what_is_no_number_is_refused_where_it_is_logged(case: str) -> None:
     with pytest.raises(ValueError, match=said):
         logged.add("n", value, 1)  # type: ignore[arg-type]  # on purpose
     assert known(logged) == {}
-
-
-@dataclass
-class Slow:
-    """Numbers of a device that come when the test says so."""
-
-    numbers: torch.Tensor
-    has_come: bool = False
-
-    def is_there(self) -> bool:
-        return self.has_come
-
-    def values(self) -> list[float]:
-        self.has_come = True
-        return [float(number) for number in self.numbers.tolist()]
-
-
-@dataclass
-class Device:
-    """Stands for CUDA: what lies on it has to be fetched, and comes late."""
-
-    fetched: list[Slow] = field(default_factory=list)
-
-    def fetch(self, numbers: torch.Tensor) -> Slow:
-        self.fetched.append(Slow(numbers))
-        return self.fetched[-1]
 
 
 @pytest.fixture

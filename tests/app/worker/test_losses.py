@@ -1,40 +1,12 @@
 """A loss that is no number is known, and no device is waited for unless somebody has to know."""
 
 import math
-from dataclasses import dataclass, field
 
 import pytest
 import torch
 
+from tests.app.worker.devices import Device
 from trainshed.worker.loss_checks import Losses
-
-
-@dataclass
-class Slow:
-    """Numbers of a device that come when the test says so."""
-
-    numbers: torch.Tensor
-    has_come: bool = False
-    was_waited_for: bool = False
-
-    def is_there(self) -> bool:
-        return self.has_come
-
-    def values(self) -> list[float]:
-        self.was_waited_for = not self.has_come
-        return [float(number) for number in self.numbers.tolist()]
-
-
-@dataclass
-class Device:
-    """Stands for CUDA."""
-
-    fetched: list[Slow] = field(default_factory=list)
-
-    def fetch(self, numbers: torch.Tensor) -> Slow:
-        self.fetched.append(Slow(numbers))
-        return self.fetched[-1]
-
 
 BAD = {"NaN": math.nan, "infinite": math.inf, "of one element": [math.nan]}
 
