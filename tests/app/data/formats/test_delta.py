@@ -11,19 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import JsonValue
 
-from hack.cluster.ports import LOOPBACK, pick_ports
 from tests.app.data.builders_formats import FIELD, dtypes_of, open_files, read_all
 from tests.app.data.builders_tables import (
     delete_in_delta,
-    read_from_its_own_store,
     table_rows,
     write_delta,
 )
-from tests.s3 import S3Server
 from trainshed.data.sources.dataset_files import open_source
-from trainshed.data.sources.opener import FileAccess
-from trainshed.failures import InfrastructureError
-from trainshed.retry import RetryPolicy
 from trainshed.storage.bucket import Bucket
 from trainshed_api.errors import SpecError
 from trainshed_api.rows import ReadSpec
@@ -189,43 +183,8 @@ def test_a_table_whose_rows_could_be_marked_is_read_where_none_is(tmp_path: Path
 
 
 @pytest.mark.s3
-def test_a_table_in_a_bucket_is_read(in_bucket: Bucket) -> None:
-    at = in_bucket / "rows"
-    write_delta(str(at), table_rows(0, 12), partitions=["part"])
-    read = ReadSpec.model_validate({"format": "delta", "path": str(at)})
-
-    source = open_source(at, read, FIELD)
-
-    assert source.rows == 12
-    assert sorted(read_all(source)["id"].tolist()) == list(range(12))
-
-
-@pytest.mark.s3
-def test_a_table_on_another_store_is_read(
-    s3: S3Server, in_bucket: Bucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_delta(str(in_bucket / "rows"), table_rows(0, 12))
-
-    found = read_from_its_own_store("delta", in_bucket / "rows", s3, monkeypatch)
-
-    assert found["id"].tolist() == list(range(12))
-
-
-@pytest.mark.s3
 def test_a_bucket_without_a_table_is_refused(in_bucket: Bucket) -> None:
     read = ReadSpec.model_validate({"format": "delta", "path": str(in_bucket)})
 
     with pytest.raises(SpecError, match="want a folder with the log of a Delta table"):
         open_source(in_bucket, read, FIELD)
-
-
-@pytest.mark.s3
-def test_a_bucket_that_does_not_answer_is_no_mistake(
-    in_bucket: Bucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    [port] = pick_ports(1)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{LOOPBACK}:{port}")
-    read = ReadSpec.model_validate({"format": "delta", "path": str(in_bucket)})
-
-    with pytest.raises(InfrastructureError, match=r"read\.path: .*Connection refused"):
-        open_source(in_bucket, read, FIELD, FileAccess(RetryPolicy(pauses=())))

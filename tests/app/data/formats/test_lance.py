@@ -9,23 +9,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hack.cluster.ports import LOOPBACK, pick_ports
-from tests.app.data.builders_formats import FIELD, dtypes_of, open_files, read_all
+from tests.app.data.builders_formats import dtypes_of, open_files, read_all
 from tests.app.data.builders_plan import FUNCTIONS, make_plan
-from tests.app.data.builders_tables import read_from_its_own_store, table_rows, write_lance
-from tests.s3 import S3Server
+from tests.app.data.builders_tables import table_rows, write_lance
 from trainshed.data.sampler.bad_records import BadRecordList, BadRecordLog
 from trainshed.data.sampler.dataset_plan import telling
 from trainshed.data.sources.column_arrays import join
-from trainshed.data.sources.dataset_files import open_source, read_fragment
+from trainshed.data.sources.dataset_files import read_fragment
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.fragment_reader import read_whole, reading
 from trainshed.data.sources.opener import FileAccess
 from trainshed.failures import InfrastructureError
 from trainshed.retry import RetryPolicy
-from trainshed.storage.bucket import Bucket
 from trainshed_api.errors import SpecError
-from trainshed_api.rows import ReadSpec
 
 IMPATIENT = FileAccess(RetryPolicy(pauses=()))
 
@@ -184,38 +180,3 @@ subprocess.run(["true"], preexec_fn=lambda: None)
     )
 
     assert done.stderr == ""
-
-
-@pytest.mark.s3
-def test_a_table_in_a_bucket_is_read(in_bucket: Bucket) -> None:
-    at = in_bucket / "rows"
-    write_lance(str(at), table_rows(0, 120))
-    read = ReadSpec.model_validate({"format": "lance", "path": str(at)})
-
-    source = open_source(at, read, FIELD)
-
-    assert source.rows == 120
-    assert read_all(source)["id"].tolist() == list(range(120))
-
-
-@pytest.mark.s3
-def test_a_table_on_another_store_is_read(
-    s3: S3Server, in_bucket: Bucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_lance(str(in_bucket / "rows"), table_rows(0, 12))
-
-    found = read_from_its_own_store("lance", in_bucket / "rows", s3, monkeypatch)
-
-    assert found["id"].tolist() == list(range(12))
-
-
-@pytest.mark.s3
-def test_a_bucket_that_does_not_answer_is_no_mistake(
-    in_bucket: Bucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    [port] = pick_ports(1)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{LOOPBACK}:{port}")
-    read = ReadSpec.model_validate({"format": "lance", "path": str(in_bucket)})
-
-    with pytest.raises(InfrastructureError, match=r"read\.path: .*Generic S3 error"):
-        open_source(in_bucket, read, FIELD, IMPATIENT)
