@@ -124,7 +124,7 @@ class Observed:
         states = {name: part.state_dict() for name, part in self._parts.items()}
         if states:
             if self._run.rank == 0:
-                keep_weights(states, states.get("0"))
+                keep_weights(states, next(iter(states.values())))
             hold("report")
 
     @property

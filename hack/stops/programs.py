@@ -90,14 +90,13 @@ def two_models(config: Mapping[str, object]) -> None:  # noqa: ARG001
     critic = ray.train.torch.prepare_model(nn.Linear(WIDTH, 1))
     by_maker = torch.optim.AdamW(maker.parameters(), lr=0.01)
     by_critic = torch.optim.AdamW(critic.parameters(), lr=0.01)
-    run.track(maker, by_maker, critic=critic, by_critic=by_critic)
+    run.track(maker=(maker, by_maker), critic=(critic, by_critic))
     for _ in run.epochs():
         for batch in run.batches("train"):
             made = maker(torch.randn(len(batch["x"]), 2))
-            by_critic.zero_grad()
-            (critic(made.detach()).mean() - critic(batch["x"]).mean()).backward()
-            by_critic.step()
-            run.backward_step(-critic(made).mean())
+            loss = critic(made.detach()).mean() - critic(batch["x"]).mean()
+            run.backward_step(loss, optimizer=by_critic)
+            run.backward_step(-critic(made).mean(), optimizer=by_maker)
 
 
 def zipped(config: Mapping[str, object]) -> None:  # noqa: ARG001

@@ -164,10 +164,18 @@ def read(folder: Path, run: Path | None = None) -> Trace:
 
     logs = sorted((folder / "log").iterdir())
     run = run or folder / "runs" / "local" / "run"
-    found = run.glob("attempts/*/ray/checkpoint_*/model.pt")
+    found = run.glob("attempts/*/ray/checkpoint_*/manifest.json")
     newest = max(found, key=lambda path: path.parent.name, default=None)
-    saved = digest(torch.load(newest, weights_only=True)) if newest else None
+    model = find_model(newest) if newest else None
+    saved = digest(torch.load(model, weights_only=True)) if model else None
     return read_trace([log.read_text(encoding="utf-8") for log in logs], saved)
+
+
+def find_model(manifest: Path) -> Path | None:
+    """Return the first model's file of a checkpoint; None for one that PyTorch does not read."""
+    objects = json.loads(manifest.read_bytes())["objects"]
+    models = (each["files"][0] for each in objects.values() if each["kind"] == "model")
+    return next((manifest.with_name(name) for name in models if name.endswith(".pt")), None)
 
 
 def _wait(is_there: Callable[[], bool], process: subprocess.Popen[str]) -> bool:

@@ -31,6 +31,7 @@ STOPS = [
     DrawnStop("collate", "training", "terminate", 6),
     DrawnStop("zip", "second-attempt", "terminate", 10),
     DrawnStop("moving-average", "epoch-end", "terminate", 4),
+    DrawnStop("two-models", "checkpoint", "terminate", 6),
 ]
 SECONDS = 60.0
 
