@@ -163,7 +163,7 @@ MISTAKES: dict[str, Mistake] = {
         write_mapped, {}, "with mode name, want a Delta table without column mapping"
     ),
     "rows that were deleted": Mistake(
-        write_deleted, {}, "with 1 files that have deletion vectors, want none: write those files"
+        write_deleted, {}, "with 1 files that have deletion vectors, want none: rewrite these files"
     ),
 }
 
