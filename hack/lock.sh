@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Resolves every requirements .in file again and writes the hash-locked .txt beside it.
+# Resolves every requirements .in file again and writes the hash-locked .txt next to it.
 # Run it by `make lock` after a change of an .in file, or to take newer versions
 # (`make lock UPGRADE=1`). The locks name no registry and no path: where packages
 # come from is a matter of the machine that installs them.

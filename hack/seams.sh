@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests the seams in Ray against another release of it, in an environment of its own:
+# Tests the seams in Ray against another release of it, in a separate environment:
 # everything of the lock but Ray, which comes without its hash. What fails is what breaks.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,6 +15,6 @@ if ! [ -e "$VIRTUAL_ENV/.stamp" ]; then
     "$uv" pip install --quiet "ray[data,default,train]==$release"
     touch "$VIRTUAL_ENV/.stamp"
 fi
-# What is there, then how it behaves.
+# First which names exist, then how they behave.
 behaviour=(tests/app/ray_train/test_{trainer,relay,later,lost,process_group}.py tests/app/ray_compat/test_lost_nodes.py)
 exec "$VIRTUAL_ENV/bin/python" -m pytest -q -p no:cacheprovider tests/ray_compat "${behaviour[@]}"

@@ -15,7 +15,7 @@ if ! .venv/bin/python --version >/dev/null 2>&1; then
 fi
 echo "Installing requirements/dev.txt into .venv (the first time this fetches a few GB)" >&2
 # Compiled once here (40 s on two cores): a run starts a dozen Python processes, and where bytecode
-# may not be written each of them would compile Ray and torch anew.
+# may not be written each of them would compile Ray and torch again.
 "$uv" pip sync --quiet --require-hashes --compile-bytecode requirements/dev.txt
 "$uv" pip install --quiet --no-deps --no-build-isolation --editable .
 touch .venv/.stamp

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a command that finds torchvision beside the packages of .venv, by a lock of its own: nothing of
+# Runs a command with torchvision in addition to the packages of .venv, from its own lock file: nothing of
 # ours needs it but the benchmark that compares with it.
 set -euo pipefail
 cd "$(dirname "$0")/.."

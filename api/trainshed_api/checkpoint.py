@@ -1,4 +1,4 @@
-"""The checkpoint section of a TrainingRun: when state is written, what is kept, where to start."""
+"""The checkpoint section of a TrainingRun: when to save, how many to keep, where to start."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ class BestSpec(SpecModel):
 
 
 class CheckpointSpec(SpecModel):
-    """When the state of training is written, what is kept, and where a run starts from."""
+    """When checkpoints are written, how many are kept, and where a run starts."""
 
     every_epochs: Integer = Field(
         default=1,
         ge=0,
         le=MOST_COUNT,
-        description="A checkpoint after each so many epochs; 0 is off.",
+        description="Epochs between two checkpoints; 0 is off.",
         json_schema_extra=annotate("app", "suspended"),
     )
     every_steps: Integer = Field(
         default=0,
         ge=0,
         le=MOST_COUNT,
-        description="A checkpoint after each so many steps; 0 is off.",
+        description="Steps between two checkpoints; 0 is off.",
         json_schema_extra=annotate("app", "suspended"),
     )
     keep: Integer = Field(
@@ -66,8 +66,8 @@ class CheckpointSpec(SpecModel):
     )
     resume: NonEmpty = Field(
         default="latest",
-        description="latest: go on from the newest checkpoint of this run. never: start anew. "
-        "Else the path of a checkpoint to start from; later attempts go on from their own.",
+        description="latest: resume from the newest checkpoint of this run. never: start over. "
+        "Or the path of a checkpoint to start from; later attempts resume from their own.",
         json_schema_extra=annotate("app", "suspended"),
     )
 

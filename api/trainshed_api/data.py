@@ -32,7 +32,7 @@ _SPLIT_CHANGES_EACH_EPOCH = ("files", "blocks", "global")
 
 
 class ShuffleSpec(SpecModel):
-    """How far rows travel from their place in the files; each epoch has an order of its own."""
+    """How rows are shuffled; each epoch has another order."""
 
     mode: ShuffleMode = Field(
         default="none",
@@ -123,7 +123,7 @@ class DatasetSpec(SpecModel):
         default="fail",
         description="What becomes of a record that cannot be decoded, or on which a function of "
         "`transforms` raises. fail: the first ends the run. skip: it is left out, in each epoch, "
-        "and counted and told. What `augment` raises ends the run: it acts anew in each epoch.",
+        "counted and reported. What `augment` raises ends the run: it differs in each epoch.",
         json_schema_extra=annotate("app", "never"),
     )
     bad_record_limit: Count = Field(
@@ -156,7 +156,7 @@ class DatasetSpec(SpecModel):
     )
     rows_per_epoch: Count | None = Field(
         default=None,
-        description="Rows of an epoch where it is not once all rows; the next epoch goes on where "
+        description="Rows of an epoch, if not all rows; the next epoch continues where "
         "this one stopped. All have been given before one comes again.",
         json_schema_extra=annotate("app", "never"),
     )
@@ -226,7 +226,7 @@ class DatasetSpec(SpecModel):
     def _epoch_of_some_rows_is_not_kept(self) -> Self:
         if self.rows_per_epoch is None:
             return self
-        why = "with rowsPerEpoch, as an epoch goes on where the last one stopped"
+        why = "with rowsPerEpoch, because an epoch continues where the last one stopped"
         problems = []
         if self.cache == "workers":
             problems.append(Problem("cache", '"workers"', f"objects, disk, none or auto {why}"))

@@ -1,4 +1,4 @@
-"""How deep a document may be nested: what is read by recursion has to end before Python does."""
+"""Limits the nesting of documents, because recursive readers must not exhaust Python's stack."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def _check_entrypoint(spec: TrainingRunSpec) -> list[Problem]:
         Problem(
             fields[name].alias or name,
             show_value(spec.model_dump(mode="json", include={name})[name]),
-            "it only with train: an entrypoint has arguments of its own",
+            "it only with train: an entrypoint has its own arguments",
         )
         for name in TRAIN_ONLY
         if name in spec.model_fields_set

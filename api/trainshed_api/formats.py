@@ -117,7 +117,8 @@ class AudioOptions(SpecModel):
         description="folder: the column `label` numbers the folders right below `path`, by name.",
     )
     seconds: Length | None = Field(
-        default=None, description="Cut or fill with silence to so many; else as long as each is."
+        default=None,
+        description="Cut or pad with silence to this length; by default each keeps its length.",
     )
     rate: Count | None = Field(
         default=None,

@@ -1,4 +1,4 @@
-"""The groups of nodes that a Ray cluster has when all of it is there: what a driver is told.
+"""The node groups of a complete Ray cluster, as the controller passes them to a driver.
 
 A driver sees the nodes that have come. After the loss of a head they come back one by one, and who
 places workers by those that were the first may place them where the data's work belongs.

@@ -1,4 +1,4 @@
-"""What a Ray job of a run is told, whoever submits it: `trainshed submit` or the controller."""
+"""The environment of a run's Ray job, for `trainshed submit` and the controller."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
         BaseResolver.__init__(self)
 
     def resolve(self, kind: type[Node], value: str, implicit: tuple[bool, bool]) -> str:  # noqa: ARG002
-        """Return the tag of a node that has none of its own."""
+        """Return the implicit tag of a node."""
         if kind is ScalarNode:
             return _PLAIN if implicit[0] else _TAG + "str"
         return _TAG + ("seq" if kind is SequenceNode else "map")

@@ -1,4 +1,4 @@
-"""The RayCluster that a TrainingRun runs on: one that is there, or one of its own."""
+"""The RayCluster that a TrainingRun runs on: a shared or a dedicated one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ClusterSpec(SpecModel):
     )
     dedicated: DedicatedSpec | None = Field(
         default=None,
-        description="A RayCluster of its own, made for each attempt. Give this or `shared`.",
+        description="A separate RayCluster for each attempt. Give this or `shared`.",
         json_schema_extra=annotate("controller", "suspended"),
     )
 

@@ -57,7 +57,7 @@ class AttemptIdentity:
 
 @dataclass(frozen=True)
 class SharedCluster:
-    """A RayCluster that is there."""
+    """An existing RayCluster."""
 
     name: str
 

@@ -32,7 +32,7 @@ class MachineRecord(Record):
 
 
 class DataRecord(Record):
-    """What was read of one dataset; the fingerprint changes when its files do.
+    """The data of one dataset; the fingerprint changes when its files do.
 
     `rows` is null where only reading tells.
     """

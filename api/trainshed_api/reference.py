@@ -15,8 +15,18 @@ _HEAD = """# TrainingRun, trainshed.dev/v1alpha1
 
 Generated from the model by `python -m trainshed_api.reference`; do not edit.
 
-*Change* says when a field of a run that exists may change: `live` at once, `nextAttempt` from the
-next attempt on, `suspended` while the run is suspended, `never` only under another name or anew.
+Look up a field here. Check a file with `trainshed validate FILE`, and see what it means for your
+data with `trainshed explain FILE`.
+
+*Change* says when you may change a field of an existing run:
+
+| Change | Meaning |
+|---|---|
+| `live` | at any time, effective at once |
+| `nextAttempt` | at any time, effective with the next attempt |
+| `suspended` | while the run is suspended |
+| `never` | immutable: create a new run to change it |
+
 `NAME` stands for a name you choose, `[]` for each item of a list.
 
 | Field | Type | Default | Change | Meaning |

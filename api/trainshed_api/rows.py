@@ -32,11 +32,10 @@ _TABLES = ("delta", "iceberg", "lance")
 
 
 class HoldoutSpec(SpecModel):
-    """Which part of the rows is read where two datasets share files: by chance, for good."""
+    """Which part of the rows is read if two datasets share files: random, and fixed."""
 
     share: Share = Field(
-        description="Of the rows, what is held out: about so many, each by itself, or exactly with "
-        "`stratify`.",
+        description="Share of the rows that is held out: approximate, or exact with `stratify`.",
         json_schema_extra=annotate("app", "never"),
     )
     keep: Literal["rest", "held"] = Field(
@@ -53,7 +52,7 @@ class HoldoutSpec(SpecModel):
     )
     stratify: NonEmpty | None = Field(
         default=None,
-        description="Column, as it lies in the files, of each of whose values exactly the share is "
+        description="Column of the files; exactly the share of the rows with each of its values is "
         "held out, rounded to whole rows; that column of all rows is read before the run starts.",
         json_schema_extra=annotate("app", "never"),
     )
@@ -133,7 +132,7 @@ class ReadSpec(SpecModel):
     )
     options: JsonObject = Field(
         default_factory=dict,
-        description="What the format is told, or keyword arguments of the function in `use` or of "
+        description="Options of the format, or keyword arguments of the function in `use` or of "
         "`reader`.",
         json_schema_extra=annotate("app", "never"),
     )

@@ -146,7 +146,7 @@ RULES: tuple[Rule, ...] = (
         "!has(self.datasets[part].rowsPerEpoch) && "
         "self.datasets[part].shuffle.mode in ['none', 'files', 'blocks'] && "
         f"self.datasets[part].shuffle.bufferSize in [0, {LOCAL_BUFFER}]))",
-        "read.mix: want datasets that are there and no mixes, with cache objects, disk, none or "
+        "read.mix: want existing datasets that are no mixes, with cache objects, disk, none or "
         "auto, shuffle mode none, files or blocks, and neither bufferSize nor rowsPerEpoch",
         "datasets",
     ),
@@ -163,7 +163,7 @@ RULES: tuple[Rule, ...] = (
         DATASET,
         "!has(self.rowsPerEpoch) || (self.cache != 'workers' && self.shuffle.mode != 'global')",
         "want cache objects, disk, none or auto and another shuffle mode than global: an epoch "
-        "goes on where the last one stopped",
+        "continues where the last one stopped",
         "rowsPerEpoch",
     ),
     Rule(
@@ -309,7 +309,7 @@ def _only_with(path: str, shape: Shape) -> Iterator[Rule]:
 
 
 def _never(path: str, shape: Shape) -> Iterator[Rule]:
-    """Yield what forbids a change for good, at the object whose field it is."""
+    """Yield the rules that make a field immutable, at the object that has the field."""
     for name, field in shape.fields.items():
         if field.mutable == "never":
             # An object says inside when each of its fields may change; here, whether it is there.

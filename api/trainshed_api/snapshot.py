@@ -147,7 +147,7 @@ class Snapshot(Record):
                     "warnings": self._warned(event.message),
                 }
             case WorkersReady():
-                # Who told of steps before does so again; of others no more is ever heard.
+                # Drivers that report steps do so in every snapshot; others never do.
                 changes = {"restarting": self.restarting and self.progress is not None}
             case WarningEvent():
                 changes = {"warnings": self._warned(event.message)}

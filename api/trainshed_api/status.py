@@ -107,9 +107,9 @@ class DriverTime(StatusModel):
 class RunTime(DriverTime):
     """Where the time of the run went, seconds over all attempts."""
 
-    queued: float = Field(default=0.0, description="Waiting for room.")
+    queued: float = Field(default=0.0, description="Waiting for capacity.")
     suspended: float = Field(default=0.0, description="Suspended.")
-    provisioning: float = Field(default=0.0, description="From room until the program starts.")
+    provisioning: float = Field(default=0.0, description="From admission until the program starts.")
     goodput: str = Field(default="", description="Training as a share of all that is above.")
 
 
@@ -128,8 +128,8 @@ class AttemptStatus(StatusModel):
     head_identity: str = Field(default="", description="Pod and container of the Ray head.")
     start_time: Moment | None = Field(default=None, description="When its program was started.")
     end_time: Moment | None = Field(default=None, description="When it ended.")
-    stop_time: Moment | None = Field(default=None, description="When it was told to stop.")
-    stop_reason: str = Field(default="", description="Why it was told to stop.")
+    stop_time: Moment | None = Field(default=None, description="When it was asked to stop.")
+    stop_reason: str = Field(default="", description="Why it was asked to stop.")
     outcome: AttemptOutcome | None = Field(default=None, description="How it ended.")
     reason: str = Field(default="", description="Why it ended so, in one word.")
     message: str = Field(default="", max_length=8192, description="Why, for people.")
@@ -146,7 +146,7 @@ class FailureCounts(StatusModel):
     application: int = Field(default=0, description="Failures of the program.")
     infrastructure: int = Field(default=0, description="Failures of what it ran on.")
     out_of_memory: int = Field(default=0, description="Times that memory ran out.")
-    preempted: int = Field(default=0, description="Times that it had to make room.")
+    preempted: int = Field(default=0, description="Times that it was preempted.")
 
 
 class ProgressDisplay(StatusModel):
@@ -186,7 +186,7 @@ class CheckpointStatus(StatusModel):
     path: str = Field(description="Where it lies.")
     epoch: int | None = Field(default=None, description="Epochs that were finished.")
     step: int | None = Field(default=None, description="Steps that were done.")
-    time: Moment | None = Field(default=None, description="When the controller heard of it.")
+    time: Moment | None = Field(default=None, description="When the controller received it.")
 
 
 class QueueStatus(StatusModel):

@@ -113,7 +113,7 @@ class FunctionSpec(SpecModel):
 
 
 class AugmentSpec(FunctionSpec):
-    """One function over batches that acts anew in each epoch; it runs after every cache."""
+    """One random function over batches, different in each epoch; it runs after every cache."""
 
     use: FunctionName = Field(
         description="module:function of one batch, or a class as in `transforms`; it may take "

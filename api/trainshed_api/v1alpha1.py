@@ -179,7 +179,7 @@ class TrainingRunSpec(SpecModel):
     )
     checkpoint: CheckpointSpec = Field(
         default_factory=CheckpointSpec,
-        description="When the state of training is written and what is kept.",
+        description="When checkpoints are written and how many are kept.",
         json_schema_extra=annotate("app", "suspended", only_with="train"),
     )
     cluster: ClusterSpec | None = Field(
@@ -203,8 +203,8 @@ class TrainingRunSpec(SpecModel):
     )
     suspend: Boolean = Field(
         default=False,
-        description="true: the run stops after a checkpoint and gives up its place; false: it goes "
-        "on from there.",
+        description="true: the run stops after a checkpoint and frees its capacity; "
+        "false: it resumes.",
         json_schema_extra=annotate("controller", "live"),
     )
     grace_period_seconds: Integer = Field(
@@ -236,7 +236,7 @@ class TrainingRunSpec(SpecModel):
         description="Seconds that the workers may take until they call the function, and then from "
         "its first request for a batch, or for rounds, to the end of the first step; an attempt "
         "that takes longer counts as lost; 0 is off. For an entrypoint it does nothing, and for a "
-        "function with a loop of its own it ends when that is called.",
+        "function with its own loop it ends when that is called.",
         json_schema_extra=annotate("controller", "live"),
     )
     stall_deadline_seconds: Integer = Field(
@@ -250,7 +250,7 @@ class TrainingRunSpec(SpecModel):
     ttl_seconds_after_finished: Seconds | None = Field(
         default=None,
         description="Seconds after its end until the TrainingRun is deleted, without it never; "
-        "what lies in storage stays.",
+        "its files in storage remain.",
         json_schema_extra=annotate("controller", "live"),
     )
 

@@ -30,7 +30,7 @@ _SIGNS: dict[type[ast.cmpop], Sign] = {
 }
 _TURNED: dict[Sign, Sign] = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _WANT = 'comparisons such as label < 5 and split == "train"'
-# What is asked of rows goes down a tree in libraries that end the process where it is too deep.
+# Libraries evaluate conditions recursively, and end the process if one is nested too deeply.
 MOST_CHARACTERS = 4096
 MOST_DEPTH = 50
 # Of what is wrong, so much is shown.

@@ -8,7 +8,7 @@ START, END = "<!-- values -->\n", "<!-- /values -->\n"
 
 
 def fill_readme(readme: str, values_file: Path) -> str:
-    """Return a README with the table between its two marks made anew."""
+    """Return a README with a new table between its two marks."""
     before, mark, rest = readme.partition(START)
     _, closing, after = rest.partition(END)
     if not mark or not closing:

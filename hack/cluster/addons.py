@@ -63,7 +63,7 @@ def _volume(volumes: Path, number: int) -> dict[str, object]:
     name = f"volume-{number:02}"
     path = volumes / name
     path.mkdir(parents=True, exist_ok=True)
-    # Pods come with users of their own, and nobody changes the owner of a hostPath.
+    # Pods run as various users, and nothing changes the owner of a hostPath.
     path.chmod(0o777)
     return {
         "apiVersion": "v1",

@@ -199,7 +199,7 @@ class BareCluster:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Let no second command work on the same cluster meanwhile."""
+        """Lock the cluster against a second command."""
         preflight.check_root()
         HOME.mkdir(parents=True, exist_ok=True)
         with (HOME / f".{self.name}.lock").open("w") as lock:

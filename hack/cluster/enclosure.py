@@ -116,6 +116,6 @@ class Enclosure:
     def _marked(self) -> Iterator[int]:
         mine = f"{_MARK}={self.name}".encode()
         for folder in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):  # it ended meanwhile, or is somebody else's
+            with contextlib.suppress(OSError):  # it has ended, or belongs to another user
                 if mine in (folder / "environ").read_bytes().split(b"\0"):
                     yield int(folder.name)

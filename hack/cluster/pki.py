@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-# A cluster of this kind lives for hours; a year leaves room for one that is forgotten.
+# A cluster of this kind lives for hours; a year is enough for a forgotten one.
 _VALID_FOR = timedelta(days=365)
 
 

@@ -52,7 +52,7 @@ class Launcher:
     is_tied: bool = False
 
     def start(self, name: str, command: Sequence[str | Path]) -> Started:
-        """Start a process in a session of its own, so that Ctrl-C here does not reach it."""
+        """Start a process in a new session, so that Ctrl-C here does not reach it."""
         self.logs.mkdir(parents=True, exist_ok=True)
         log = self.logs / f"{name}.log"
         with log.open("ab") as output:

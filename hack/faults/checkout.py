@@ -12,7 +12,7 @@ from pathlib import Path
 from hack.faults.table import Fault
 
 PATHS = ("api", "app", "controller", ".")
-# Says where the packages come from, in a process of its own.
+# Prints where the packages are imported from, in a separate process.
 PROBE = """
 import trainshed, trainshed_api, trainshed_controller
 for package in (trainshed, trainshed_api, trainshed_controller):
@@ -59,7 +59,7 @@ class Checkout:
         return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
 
     def check_imports(self) -> None:
-        """Refuse to go on where the packages would come from anywhere else."""
+        """Raise if the packages would be imported from another folder."""
         said = subprocess.run(
             [self.python, "-c", PROBE],
             cwd=self.root, env=self.environment, check=True, capture_output=True, text=True,

@@ -32,7 +32,7 @@ def main() -> int:
     load.add_argument("--cluster", default=os.environ.get("TRAINSHED_CLUSTER", "trainshed"))
     for verb in (build, load):
         verb.add_argument("names", nargs="*", metavar="NAME", help="default: all that are released")
-    verbs.add_parser("list", help="say what is there")
+    verbs.add_parser("list", help="list the images")
     arguments = parser.parse_args()
     layout = Layout(home() / "images")
     try:

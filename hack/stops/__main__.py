@@ -1,4 +1,4 @@
-"""Stops runs of many programs in many ways, and says which of them did not go on as promised."""
+"""Stops runs of many programs in many ways, and reports which did not resume as documented."""
 
 import argparse
 import fcntl

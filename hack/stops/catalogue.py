@@ -175,7 +175,7 @@ def _observed(spec: Spec, function: str, config: JsonValue) -> Spec:
     assert isinstance(transforms, list)
     assert isinstance(feed, dict)
     held: JsonValue = {"use": "hack.stops.marks:hold_row", "kind": "rows"}
-    # Without a cache later epochs read anew: rows can be waited for in the middle of training.
+    # Without a cache later epochs read again: rows can be waited for in the middle of training.
     train |= {"transforms": [held, *transforms], "cache": "none"}
     if spec.get("framework") != "xgboost":
         train["feed"] = {**feed, "lastBatch": "keep"}

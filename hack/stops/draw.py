@@ -26,7 +26,7 @@ KILLS = {"kill-driver": 137, "kill-worker": 0, "kill-coordinator": 75}
 SIGNALS = (*SOFT, *KILLS)
 NEED_WORKERS = ("kill-worker", "kill-coordinator")
 
-# Every program trains so many epochs, and at least so many steps.
+# Epochs of every program, and its minimum of steps.
 EPOCHS, STEPS = 3, 18
 
 
@@ -86,5 +86,5 @@ def _parts(stop: Stop) -> tuple[str, str, str]:
 
 
 def _choose_step(seed: int, *names: str) -> int:
-    # Not the first one, which is a phase of its own, nor the last ones, after which all is over.
+    # Not the first one, which is a separate phase, nor the last ones, after which all is over.
     return random.Random("/".join([str(seed), *names])).randrange(2, STEPS - 2)

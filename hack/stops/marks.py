@@ -19,7 +19,7 @@ FOLDER = "HACK_STOPS_FOLDER"
 LIFE = time.time_ns()
 # A test of the product should not hang because the tool that holds it was killed.
 HELD_SECONDS = 600.0
-# Rows from here on are in a file of their own: workers wait for them in the middle of an epoch.
+# Rows from here on are in a separate file: workers wait for them in the middle of an epoch.
 FIRST_LATE_ROW = 48
 # The driver looks for a stop four times a second: training has to last until workers hear of it.
 STEP_SECONDS = 0.3

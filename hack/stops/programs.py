@@ -84,7 +84,7 @@ def moving_average(config: Mapping[str, object]) -> None:  # noqa: ARG001
 
 
 def two_models(config: Mapping[str, object]) -> None:  # noqa: ARG001
-    """Train two models that play against each other, each with an optimizer of its own."""
+    """Train a generator and a discriminator, each with its own optimizer."""
     run = trainshed.current()
     maker = ray.train.torch.prepare_model(nn.Linear(2, WIDTH))
     critic = ray.train.torch.prepare_model(nn.Linear(WIDTH, 1))
@@ -169,7 +169,7 @@ def learn(
     prepare: Callable[[nn.Module], nn.Module] = ray.train.torch.prepare_model,
     backward: Callable[[Tensor], None] = Tensor.backward,
 ) -> None:
-    """Train as a function of Ray Train does, with a checkpoint of its own after each epoch."""
+    """Train as a function of Ray Train does, and save a checkpoint after each epoch."""
     torch.manual_seed(0)
     rank = ray.train.get_context().get_world_rank()
     model = prepare(nn.Linear(WIDTH, 1))

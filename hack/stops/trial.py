@@ -57,7 +57,7 @@ class UnstoppedError(Exception):
 
 
 class Runner:
-    """Runs one program in a folder of its own.
+    """Runs one program in a new folder.
 
     Args:
         program: what to run.
@@ -127,7 +127,7 @@ class Runner:
             return _wait(lambda: bool(self._find("raylet")), process)
         reached = _wait((self.folder / "reached").exists, process)
         if reached and plan.phase == "waiting-for-rows":
-            time.sleep(3)  # workers train on what was read before
+            time.sleep(3)  # workers train on rows that were read before
         return reached
 
     def _send(self, name: str, process: subprocess.Popen[str], plan: Plan) -> None:

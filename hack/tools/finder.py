@@ -69,7 +69,7 @@ def _locked(release: Release) -> Iterator[None]:
 
 def _provide(tool: str, release: Release, to: Path) -> None:
     reasons = []
-    # A name of its own until it is whole: a process that dies half way leaves no broken tool.
+    # A temporary name until it is complete: a killed process leaves no broken tool.
     part = to.with_name(f".{to.name}.part")
     for source in (download, build):
         try:

@@ -21,7 +21,7 @@ class Range(BaseModel):
     below: str
 
     def holds(self, version: str) -> bool:
-        """Return whether a version lies in the range."""
+        """Return whether a version is in the range."""
         return _numbers(self.at_least) <= _numbers(version) < _numbers(self.below)
 
 

@@ -308,7 +308,7 @@ MISTAKES: dict[str, Mistake] = {
     "an epoch of some rows that workers keep": Mistake(
         train_dataset(rowsPerEpoch=10, cache="workers"),
         'spec.data.datasets.train.cache: got "workers", want objects, disk, none or auto with '
-        "rowsPerEpoch, as an epoch goes on where the last one stopped",
+        "rowsPerEpoch, because an epoch continues where the last one stopped",
     ),
     "a mix of what has epochs and a buffer of its own": Mistake(
         make_mix(b=make_dataset(rowsPerEpoch=9, shuffle={"bufferSize": 50})),
@@ -319,7 +319,7 @@ MISTAKES: dict[str, Mistake] = {
     "an epoch of some rows of all, shuffled": Mistake(
         train_dataset(rowsPerEpoch=10, shuffle={"mode": "global"}),
         'spec.data.datasets.train.shuffle.mode: got "global", want files or blocks, and a '
-        "bufferSize with rowsPerEpoch, as an epoch goes on where the last one stopped",
+        "bufferSize with rowsPerEpoch, because an epoch continues where the last one stopped",
     ),
     "a format without path": Mistake(
         train_dataset(read={"format": "parquet"}),

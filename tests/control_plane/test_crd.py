@@ -140,7 +140,7 @@ REFUSED: dict[str, tuple[Document, str]] = {
     ),
     "a mix of what is not there": (
         {"data": {"datasets": {"train": {"read": {"mix": {"a": 0.5}}}}}},
-        "spec.data.datasets: Invalid value: read.mix: want datasets that are there and no mixes",
+        "spec.data.datasets: Invalid value: read.mix: want existing datasets that are no mixes",
     ),
     "a mix of nothing": (
         dataset(read={"mix": {}}),

@@ -1,4 +1,4 @@
-{{/* What Pod Security "restricted" asks of every Pod, and what is good manners beside it. */}}
+{{/* What Pod Security "restricted" asks of every Pod, and further good practice. */}}
 
 {{- define "trainshed.podSecurityContext" -}}
 runAsNonRoot: true

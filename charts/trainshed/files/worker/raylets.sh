@@ -18,7 +18,7 @@ is_connected() {
   [[ -r /proc/net/tcp ]] || return 0
   for raylet in $(raylets); do
     sockets+=$(ls -l "/proc/$raylet/fd" 2>/dev/null)
-    (($? < 2)) || return 0 # 1 is a descriptor that was closed meanwhile
+    (($? < 2)) || return 0 # 1 is a descriptor that was closed in between
   done
   # A connection to a node that went dark stays established; what was sent there is sent again after 0.2 s,
   # 0.4 s and so on (proc(5): retrnsmt), 8 times in 51 s. Ray itself gives a node up after less.

@@ -91,7 +91,7 @@
   "\\[::.*" "\\[0*:.*" "\\[fe[89ab].*" "\\[fd00:0?ec2:.*"
 -}}
 {{- if regexMatch (printf "^(%s)$" (join "|" $own)) $host -}}
-{{- fail (printf "storage.endpoint is %s, which a Pod has of its own or of its node: name an object store" $endpoint) -}}
+{{- fail (printf "storage.endpoint is %s, an address of the Pod or its node: name an object store" $endpoint) -}}
 {{- end -}}
 {{- end -}}
 
@@ -140,7 +140,7 @@
 {{- end -}}
 {{- range list "/tmp" "/home/ray" "/dev" "/etc" "/opt" "/proc" "/sys" "/usr" "/bin" "/lib" -}}
 {{- if or (eq $storage.mountPath .) (hasPrefix (printf "%s/" .) $storage.mountPath) -}}
-{{- fail (printf "storage.mountPath is %s, which hides %s of the image: use a path of its own, such as /mnt/trainshed" $storage.mountPath .) -}}
+{{- fail (printf "storage.mountPath is %s, which hides %s of the image: use another path, such as /mnt/trainshed" $storage.mountPath .) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
