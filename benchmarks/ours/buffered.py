@@ -9,6 +9,7 @@ import ray
 from benchmarks.ours import feeding
 from benchmarks.plain.program import start
 from benchmarks.worker_memory import BLOCK, RANKS, case
+from trainshed.coordinator.client import handle_of
 from trainshed.data.loader.arrow_blocks import MOST_BYTES
 
 STORE_BYTES = 2**30
@@ -34,7 +35,7 @@ def main(
             for buffer, plan in plans.items():
                 ranks = feeding.ranks_on(["all"] * count)
                 at = feeding.pass_of(plan, count, batch_size, group=client.join(0))
-                read = [rank.read.remote(plan, at, client.handle, pause) for rank in ranks]
+                read = [rank.read.remote(plan, at, handle_of(client), pause) for rank in ranks]
                 grown[case(count, buffer)] = max(ray.get(read))
                 for rank in ranks:
                     ray.kill(rank)

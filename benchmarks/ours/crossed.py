@@ -16,6 +16,7 @@ import ray
 from benchmarks.crossings import SIDES, WAYS
 from benchmarks.ours import feeding
 from benchmarks.plain.program import start
+from trainshed.coordinator.client import handle_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,9 +40,9 @@ def main(*, data: str, row_bytes: int, batch_size: int) -> dict[str, float]:
             for epoch in range(2):
                 before = received(cluster.metrics)
                 at = feeding.pass_of(plan, len(ranks), batch_size, epoch=epoch)
-                ray.get([rank.read.remote(plan, at, client.handle, 0.0) for rank in ranks])
+                ray.get([rank.read.remote(plan, at, handle_of(client), 0.0) for rank in ranks])
                 found[f"{name}, epoch {epoch + 1}"] = received(cluster.metrics) - before
-            ray.kill(client.handle)
+            ray.kill(handle_of(client))
     return found
 
 

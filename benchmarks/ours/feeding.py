@@ -17,6 +17,7 @@ from ray.cluster_utils import Cluster
 from benchmarks.plain.clock import EpochClock
 from trainshed.allocator import keep_freed_memory
 from trainshed.coordinator import start as coordinator
+from trainshed.coordinator.client import handle_of
 from trainshed.coordinator.stage_rates import Means
 from trainshed.data.loader.batches import Feed
 from trainshed.data.loader.data_server import ExecutionLimits
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
     from ray.actor import ActorHandle
 
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator
     from trainshed.data.loader.batches import Batch
     from trainshed.data.loader.prefetch import Prefetched
     from trainshed.data.sampler.batch_layout import BatchLayout
@@ -132,7 +133,7 @@ def steps_of(plan: DatasetPlan, at: EpochPass) -> BatchLayout:
 
 def feed(
     plans: Sequence[DatasetPlan], labels: tuple[tuple[str, str], ...] = (), ranks: int = 4
-) -> Client:
+) -> Coordinator:
     """Start a coordinator that feeds datasets with one CPU; it has imported all that it needs."""
     spec = TrainingRunSpec.model_validate(
         {
@@ -149,7 +150,7 @@ def feed(
     )
     client = coordinator.start(spec, time.time())
     named = {plan.name: plan for plan in plans}
-    ray.get(client.feed(named, ExecutionLimits(1, labels), Means(1, ranks)))
+    client.feed(named, ExecutionLimits(1, labels), Means(1, ranks))
     return client
 
 
@@ -249,10 +250,10 @@ def ranks_on(sides: Sequence[str]) -> list[ActorHandle[Rank]]:
 
 
 def first_batches(
-    ranks: Sequence[ActorHandle[Rank]], plan: DatasetPlan, at: EpochPass, client: Client
+    ranks: Sequence[ActorHandle[Rank]], plan: DatasetPlan, at: EpochPass, client: Coordinator
 ) -> float:
     """Return when all ranks had their first batch of a pass, seconds since 1970."""
-    came = [rank.begin.remote(plan, at, client.handle, 1) for rank in ranks]
+    came = [rank.begin.remote(plan, at, handle_of(client), 1) for rank in ranks]
     return float(max(ray.get(came)))
 
 
@@ -260,11 +261,11 @@ def epochs(
     ranks: Sequence[ActorHandle[Rank]],
     plan: DatasetPlan,
     at: EpochPass,
-    client: Client,
+    client: Coordinator,
     pause: float,
 ) -> list[list[dict[str, float]]]:
     """Return the times of all epochs of each rank."""
-    coming = [rank.epochs.remote(plan, at, client.handle, pause) for rank in ranks]
+    coming = [rank.epochs.remote(plan, at, handle_of(client), pause) for rank in ranks]
     found: list[list[dict[str, float]]] = ray.get(coming)
     return found
 

@@ -10,6 +10,7 @@ import ray
 from benchmarks.ours import feeding
 from benchmarks.plain.program import start
 from benchmarks.shuffles import FED
+from trainshed.coordinator.client import handle_of
 
 
 def main(*, data: str, row_bytes: int, batch_size: int) -> dict[str, float]:
@@ -29,7 +30,7 @@ def main(*, data: str, row_bytes: int, batch_size: int) -> dict[str, float]:
             at = feeding.pass_of(plan, len(ranks), batch_size)
             seconds[name] = feeding.first_batches(ranks, plan, at, client) - began
             feeding.leave(ranks)
-            ray.kill(client.handle)
+            ray.kill(handle_of(client))
         del seconds["warm up"]
     return seconds
 

@@ -19,6 +19,7 @@ from ray._private.internal_api import node_stats
 from benchmarks.flat import STORE_BYTES
 from benchmarks.ours import feeding, many_rows
 from benchmarks.plain.program import start
+from trainshed.coordinator.client import handle_of
 from trainshed.data.sampler.dataset_plan import plan_dataset
 from trainshed.data.sampler.sizes import Measured
 from trainshed.data.sources.dataset_files import open_source
@@ -74,11 +75,13 @@ def read(plan: DatasetPlan, rows: int) -> dict[Role, float]:
     client = feeding.feed([plan], ranks=RANKS)
     at = feeding.pass_of(plan, RANKS, int(STEP_BYTES / plan.row_bytes))
     with Watch() as watch:
-        counts: list[int] = ray.get([rank.count.remote(plan, at, client.handle) for rank in ranks])
+        counts: list[int] = ray.get(
+            [rank.count.remote(plan, at, handle_of(client)) for rank in ranks]
+        )
     assert sum(counts) == rows, f"{sum(counts)} rows came of {rows}"
     for rank in ranks:
         ray.kill(rank)
-    ray.kill(client.handle)
+    ray.kill(handle_of(client))
     return watch.most
 
 

@@ -6,8 +6,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
-import ray
-
 from benchmarks.ours import feeding
 from benchmarks.plain.case import SIZE, Case, read_cases
 from benchmarks.plain.program import start
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
     from ray.actor import ActorHandle
 
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator
     from trainshed.planning.preflight import Prepared
 
 STORE_BYTES = 4 * 2**30
@@ -107,7 +105,7 @@ def prepared(  # noqa: PLR0913 - a case, and what a spec says of it
 
 def epochs_of(
     run: Prepared,
-    client: Client,
+    client: Coordinator,
     ranks: Sequence[ActorHandle[feeding.Rank]],
     *,
     labels: tuple[tuple[str, str], ...] = (),
@@ -124,12 +122,12 @@ def epochs_of(
     """
     plan, spec = run.plans["train"], run.spec
     means = Means(spec.data.cpus, len(ranks))
-    ray.get(client.feed(run.plans, ExecutionLimits(spec.data.cpus, labels), means))
+    client.feed(run.plans, ExecutionLimits(spec.data.cpus, labels), means)
     at = feeding.pass_of(plan, len(ranks), spec.batch_size, epochs=spec.epochs or 1)
     return feeding.epochs(ranks, plan, at, client, pause)[0]
 
 
-def start_for(run: Prepared) -> Client:
+def start_for(run: Prepared) -> Coordinator:
     """Start a coordinator, which can feed one run after the other."""
     return coordinator.start(run.spec, time.time())
 

@@ -15,6 +15,7 @@ import ray
 from benchmarks.ours import feeding
 from benchmarks.plain.program import start
 from benchmarks.resize import BEFORE, MODES, NOW
+from trainshed.coordinator.client import handle_of
 from trainshed.data.sampler.epoch_order import EpochPermutation
 from trainshed.data.sampler.epoch_pass import first_read, order_of
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
     from benchmarks.ours.feeding import Rank
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.epoch_pass import EpochPass
 
@@ -58,14 +59,16 @@ class Resizing:
             for mode, folder in self._notes.items()
         }
 
-    def before(self, mode: str, client: Client, ranks: list[ActorHandle[Rank]]) -> None:
+    def before(self, mode: str, client: Coordinator, ranks: list[ActorHandle[Rank]]) -> None:
         """Have ranks in the middle of a pass, up to the step that others go on at; they leave."""
         plan = self.plans[mode]
         at = self._at(plan, len(ranks), client.join(0), STEPS_BEFORE)
-        ray.get([rank.begin.remote(plan, at, client.handle, STEPS_BEFORE) for rank in ranks])
+        ray.get([rank.begin.remote(plan, at, handle_of(client), STEPS_BEFORE) for rank in ranks])
         feeding.leave(ranks)
 
-    def go_on(self, mode: str, client: Client, ranks: list[ActorHandle[Rank]]) -> dict[str, float]:
+    def go_on(
+        self, mode: str, client: Coordinator, ranks: list[ActorHandle[Rank]]
+    ) -> dict[str, float]:
         """Let ranks go on that are there.
 
         Returns:

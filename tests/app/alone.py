@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 import torch
 from pydantic import JsonValue
@@ -37,9 +36,6 @@ from trainshed.storage.folder import Folder
 from trainshed.storage.run_folder import RECORD, RunFolder
 from trainshed.worker.process import Worker
 from trainshed_api.progress import AnyEvent, Finished, Started
-
-if TYPE_CHECKING:
-    from trainshed.coordinator.client import Client
 
 UNLIMITED = 2**40
 
@@ -88,7 +84,7 @@ def train_alone(
     launch = Launch(prepared, place, found, refused, started=time.time())
     record = run_record(prepared, home, launch.started).model_dump_json(by_alias=True)
     prepared.folder.at.write(RECORD, record.encode())
-    coordinator = cast("Client", Coordinator(launch.started))
+    coordinator = Coordinator(launch.started)
     worker = Worker(
         make_job(launch, attempt), coordinator, frameworks.named(launch.prepared.spec.framework)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from trainshed import frameworks
 from trainshed.attempt import entrypoint, output
@@ -17,6 +17,7 @@ from trainshed.attempt.result import AttemptResult
 from trainshed.attempt.shutdown_deadline import ShutdownDeadline
 from trainshed.attempt.signals import Stop, StopRequestedError
 from trainshed.checkpoint import ray_snapshot
+from trainshed.coordinator.client import handle_of
 from trainshed.coordinator.stage_rates import Means
 from trainshed.planning.cluster_capacity import (
     group_label,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
     from trainshed.attempt.launch_config import Launch
     from trainshed.attempt.snapshot_publisher import SnapshotPublisher
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator
     from trainshed.data.loader.disk_cache import DiskCache
     from trainshed.display.choice import Display
     from trainshed.planning.cluster_capacity import ClusterNodes
@@ -120,7 +121,7 @@ def _fit(
 
 def _begin_to_fit(
     launch: Launch, attempt: ClaimedAttempt, driver: AttemptMonitor
-) -> tuple[Client, _Fitting]:
+) -> tuple[Coordinator, _Fitting]:
     from trainshed.coordinator import start as actor
     from trainshed.data.loader.disk_cache import DiskCache
 
@@ -152,7 +153,7 @@ def _begin_to_fit(
 
 def begin_to_feed(
     prepared: Prepared,
-    coordinator: Client,
+    coordinator: Coordinator,
     cluster: ClusterNodes,
     labels: Mapping[str, str],
     shelf: DiskCache,
@@ -169,7 +170,8 @@ def begin_to_feed(
     from trainshed.data.loader.data_server import ExecutionLimits
 
     limits = ExecutionLimits(prepared.spec.data.cpus, tuple(labels.items()))
-    return coordinator.feed(prepared.plans, limits, means_of(prepared, cluster), shelf)
+    means, handle = means_of(prepared, cluster), handle_of(coordinator)
+    return cast("ray.ObjectRef[None]", handle.feed.remote(prepared.plans, limits, means, shelf))
 
 
 def means_of(prepared: Prepared, cluster: ClusterNodes) -> Means:
@@ -261,7 +263,7 @@ def job_of(
 
 
 def make_trainer(
-    job: AttemptConfig, prepared: Prepared, coordinator: Client, labels: Mapping[str, str]
+    job: AttemptConfig, prepared: Prepared, coordinator: Coordinator, labels: Mapping[str, str]
 ) -> Trainer:
     """Return Ray's trainer for a job.
 

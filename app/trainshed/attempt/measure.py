@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
     from trainshed.attempt.signals import Stop
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.stage_time import Spending, StageKey
     from trainshed.planning.cluster_capacity import ClusterNodes
@@ -76,7 +76,9 @@ class Taker:
         num_ranks: number of them.
     """
 
-    def __init__(self, job: AttemptConfig, coordinator: Client, rank: int, num_ranks: int) -> None:
+    def __init__(
+        self, job: AttemptConfig, coordinator: Coordinator, rank: int, num_ranks: int
+    ) -> None:
         self._feeds = DatasetRegistry(job, coordinator, rank, num_ranks, group=1)
         self._name = str(job.main_dataset)
         TELLER.tell(coordinator.spend)
@@ -188,7 +190,7 @@ def _line(plan: DatasetPlan, stage: StageKey, seconds: float, rate: str, by: str
 
 
 def _start(
-    prepared: Prepared, coordinator: Client, labels: Mapping[str, str]
+    prepared: Prepared, coordinator: Coordinator, labels: Mapping[str, str]
 ) -> list[ActorHandle[Taker]]:
     workers = prepared.spec.workers
     job = job_of(prepared, 1, prepared.folder.at)

@@ -28,8 +28,7 @@ from trainshed_api.progress import (
 if TYPE_CHECKING:
     from trainshed.attempt.signals import Stop
     from trainshed.attempt.snapshot_publisher import SnapshotPublisher
-    from trainshed.coordinator.actor import View
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator, View
     from trainshed.display.choice import Display
     from trainshed.planning.preflight import Prepared
     from trainshed.storage.run_folder import ClaimedAttempt
@@ -104,7 +103,7 @@ class AttemptMonitor:
         """Say whether another attempt has taken over."""
         return self._stop.reason == FENCED
 
-    def watch(self, coordinator: Client, work: Work) -> AttemptResult:
+    def watch(self, coordinator: Coordinator, work: Work) -> AttemptResult:
         """Follow the work to its end; a stop is passed on and enforced after the grace period.
 
         A function with its own loop that saves checkpoints ends with the next one that it
@@ -122,7 +121,7 @@ class AttemptMonitor:
             )
             return AttemptResult(FAILED, message, cause=INFRASTRUCTURE)
 
-    def _follow(self, coordinator: Client, work: Work) -> AttemptResult:
+    def _follow(self, coordinator: Coordinator, work: Work) -> AttemptResult:
         kept: str | None = None
         until: StopsWith | None = None
         while work.is_alive():
@@ -221,7 +220,7 @@ class AttemptMonitor:
         )
         return known.then(counted)
 
-    def look(self, coordinator: Client) -> None:
+    def look(self, coordinator: Coordinator) -> None:
         """Show what is new."""
         self.view = coordinator.look()
         if self._pusher:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import xgboost
 
     from trainshed.boosting.rounds import Metric, Objective, Scores
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator
     from trainshed.data.sources.column_arrays import Columns
     from trainshed.worker.attempt_config import AttemptConfig
 
@@ -47,7 +47,7 @@ class BoostingRun(BaseRun):
     framework = "xgboost"
     asked_for_by = "trainshed.boosting.current()"
 
-    def __init__(self, job: AttemptConfig, coordinator: Client) -> None:
+    def __init__(self, job: AttemptConfig, coordinator: Coordinator) -> None:
         # All rounds are one epoch: a checkpoint at its end is the result.
         super().__init__(replace(job, epochs=1), coordinator)
         self._state = BoosterState()

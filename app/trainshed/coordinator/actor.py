@@ -202,15 +202,23 @@ class Coordinator:
             self._feeder.leave_before(group)
         return group
 
+    def begin(self) -> None:
+        """Take in the workers of a program."""
+        self.join(0)
+
     def push(
         self,
         group: int,
         seconds: Mapping[str, float],
         events: Sequence[Event],
+        *,
         saves: bool,
         steps_begun: bool,
     ) -> str | None:
-        """Take in what rank 0 says; return why to stop, if so."""
+        """Take in what rank 0 says, and whether a stop saves; return why to stop, if so.
+
+        steps_begun: whether the function has asked for a step.
+        """
         with self._lock:
             self._hub.update(group, seconds, events)
             self._hub.saves = saves

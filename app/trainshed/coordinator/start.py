@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import ray
 
 from trainshed.coordinator.actor import BAD_RECORDS, REPORTED_CHECKPOINTS, Coordinator
-from trainshed.coordinator.client import Client
+from trainshed.coordinator.client import client_of
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 NAMESPACE = "trainshed"
 
 
-def start(spec: TrainingRunSpec, started: float, name: str | None = None) -> Client:
-    """Start the actor on this node and return its client; the caller keeps it alive.
+def start(spec: TrainingRunSpec, started: float, name: str | None = None) -> Coordinator:
+    """Start the actor on this node and return what calls it; the caller keeps it alive.
 
     Args:
         spec: of the run.
@@ -40,4 +40,4 @@ def start(spec: TrainingRunSpec, started: float, name: str | None = None) -> Cli
         namespace=NAMESPACE if name else None,
     )
     handle = actor.remote(started)
-    return Client(cast("ActorHandle[Coordinator]", handle))
+    return client_of(cast("ActorHandle[Coordinator]", handle))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ray.train.backend import BackendConfig
 
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator
     from trainshed.worker.attempt_config import AttemptConfig
     from trainshed.worker.base_run import BaseRun
     from trainshed_api.frameworks import FrameworkName
@@ -32,7 +32,9 @@ class Framework(Protocol):
         """
         ...
 
-    def running(self, job: AttemptConfig, coordinator: Client) -> AbstractContextManager[BaseRun]:
+    def running(
+        self, job: AttemptConfig, coordinator: Coordinator
+    ) -> AbstractContextManager[BaseRun]:
         """Connect with the other ranks, and disconnect after success. A collective.
 
         In a worker's process. Raises the framework's error for a lost peer, which failures.py

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ray.train.backend import BackendConfig
 
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator
     from trainshed.worker.attempt_config import AttemptConfig
     from trainshed.worker.base_run import BaseRun
 
@@ -30,7 +30,7 @@ class OnTensorFlow:
         return GlooConfig()
 
     @contextmanager
-    def running(self, job: AttemptConfig, coordinator: Client) -> Iterator[BaseRun]:
+    def running(self, job: AttemptConfig, coordinator: Coordinator) -> Iterator[BaseRun]:
         """Form TensorFlow's cluster; who leaves is ended by Ray."""
         check_framework("tensorflow", in_cluster=True)
         # Keras 2, as Ray asks for, too: Keras 3 does not train by the strategy of several workers.

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from ray.train.backend import BackendConfig
 
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator
     from trainshed.worker.attempt_config import AttemptConfig
     from trainshed.worker.base_run import BaseRun
 
@@ -29,7 +29,7 @@ class OnTorch:
         return GlooConfig()
 
     @contextmanager
-    def running(self, job: AttemptConfig, coordinator: Client) -> Iterator[BaseRun]:
+    def running(self, job: AttemptConfig, coordinator: Coordinator) -> Iterator[BaseRun]:
         """Set torch up; Ray Train's backend has made the group and ends it."""
         from trainshed.worker import lazy_compiler, reproducible
         from trainshed.worker.current import Run

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ray.train.backend import BackendConfig
 
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator
     from trainshed.worker.attempt_config import AttemptConfig
     from trainshed.worker.base_run import BaseRun
 
@@ -27,7 +27,7 @@ class OnXGBoost:
         return GlooConfig()
 
     @contextmanager
-    def running(self, job: AttemptConfig, coordinator: Client) -> Iterator[BaseRun]:
+    def running(self, job: AttemptConfig, coordinator: Coordinator) -> Iterator[BaseRun]:
         """Form XGBoost's group."""
         check_framework("xgboost", in_cluster=True)
         from trainshed.boosting.boosting_run import BoostingRun

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import tensorflow as tf
 
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator
     from trainshed.data.loader.batches import Batch
     from trainshed.data.loader.prefetch import Prefetched
     from trainshed.data.sampler.epoch_pass import EpochPass
@@ -43,7 +43,7 @@ class KerasRun(EpochRun):
     framework = "tensorflow"
     asked_for_by = "trainshed.keras.current()"
 
-    def __init__(self, job: AttemptConfig, coordinator: Client) -> None:
+    def __init__(self, job: AttemptConfig, coordinator: Coordinator) -> None:
         super().__init__(job, coordinator)
         self.strategy = tf_config.join(self.control, self.rank, self.world_size)
         self._tracked: tuple[tf.keras.Model, KerasState] | None = None

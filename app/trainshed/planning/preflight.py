@@ -71,7 +71,7 @@ from trainshed_api.spechash import spec_hash
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator
     from trainshed.data.sampler.bad_records import BadRecordList
     from trainshed.data.sampler.fragments import Fragment, Source
     from trainshed.data.sampler.function import Function
@@ -108,7 +108,7 @@ class RunLocation:
     in_cluster: bool = False
     cluster: ClusterNodes | None = None
     identity: Identity | None = None
-    coordinator: Client | None = None
+    coordinator: Coordinator | None = None
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ray.train.v2._internal.data_integration.interfaces import DatasetShardMetadata
     from ray.train.v2._internal.execution.worker_group.worker import Worker as TrainWorker
 
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator
 
 
 class Shards(WorkerGroupCallback):
@@ -53,7 +53,7 @@ class PassKeeper(TrainContextCallback):
         coordinator: of the run.
     """
 
-    def __init__(self, coordinator: Client) -> None:
+    def __init__(self, coordinator: Coordinator) -> None:
         self._line = CoordinatorLink(coordinator)
 
     @contextlib.contextmanager

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from ray.train.v2.api.config import FailureConfig
     from ray.train.v2.api.exceptions import TrainingFailedError
 
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator
     from trainshed.failures import Kind
 
 
 class UsersErrorsAreFinal(DefaultFailurePolicy):
     """Retries lost workers, never what the user's function raised: it would only raise again."""
 
-    def __init__(self, failure_config: FailureConfig, coordinator: Client) -> None:
+    def __init__(self, failure_config: FailureConfig, coordinator: Coordinator) -> None:
         super().__init__(failure_config)
         self._coordinator = coordinator
         self._restarts: Counter[Kind] = Counter()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ray.train.v2._internal.execution.worker_group import WorkerGroup, WorkerGroupContext
     from ray.train.v2._internal.execution.worker_group.poll import WorkerGroupPollStatus
 
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator
 
 # Who lives says goodbye in milliseconds; Ray Train gives five seconds to everybody.
 SECONDS_TO_LEAVE = 0.5
@@ -49,7 +49,7 @@ class SkipLostWorkers(WorkerGroupCallback):
 class TellHosts(WorkerGroupCallback):
     """Says on which hosts a group of workers runs, before it does anything."""
 
-    def __init__(self, coordinator: Client) -> None:
+    def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
 
     def after_worker_group_start(self, worker_group: WorkerGroup) -> None:

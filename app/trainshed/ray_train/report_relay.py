@@ -31,7 +31,7 @@ from ray.train.v2._internal.execution.failure_handling import FailureDecision
 
 from trainshed.checkpoint import ray_snapshot
 from trainshed.checkpoint.store import is_ours
-from trainshed.coordinator.client import Client
+from trainshed.coordinator.client import client_of
 from trainshed.coordinator.ray_reports import events_of, reported
 from trainshed.ray_compat.checkpoint_reads import tell_reads
 from trainshed.ray_compat.quiet_logs import quiet
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from ray.train.v2._internal.execution.worker_group.poll import WorkerGroupPollStatus
     from ray.train.v2.api.result import Result
 
+    from trainshed.coordinator.actor import Coordinator
     from trainshed.storage.folder import Folder
 
 # Where a script's callbacks find the coordinator of its run: <namespace>/<name of the actor>.
@@ -69,16 +70,16 @@ class CoordinatorLink:
             needed, which may be in another process than this one.
     """
 
-    def __init__(self, coordinator: Client | None = None) -> None:
+    def __init__(self, coordinator: Coordinator | None = None) -> None:
         self._coordinator = coordinator
         self._name = os.environ.get(ENV_COORDINATOR, "")
 
-    def call(self, say: Callable[[Client], None]) -> None:
+    def call(self, say: Callable[[Coordinator], None]) -> None:
         """Say something to the coordinator; whatever goes wrong is logged and over."""
         try:
             if self._coordinator is None:
                 namespace, _, name = self._name.partition("/")
-                self._coordinator = Client(ray.get_actor(name, namespace))
+                self._coordinator = client_of(ray.get_actor(name, namespace))
             say(self._coordinator)
         except Exception:  # Ray Train would end the run for it
             logger.exception("a report was not passed on")
@@ -93,7 +94,7 @@ class ReportRelay(ReportCallback):
     """
 
     def __init__(
-        self, coordinator: Client | None = None, checkpoints: Folder | None = None
+        self, coordinator: Coordinator | None = None, checkpoints: Folder | None = None
     ) -> None:
         self._line = CoordinatorLink(coordinator)
         storage = os.environ.get(ENV_STORAGE)
@@ -106,7 +107,7 @@ class ReportRelay(ReportCallback):
     ) -> None:
         """Pass rank 0's report on, unless it is one that the runtime made."""
 
-        def say(coordinator: Client) -> None:
+        def say(coordinator: Coordinator) -> None:
             checkpoint = training_report.checkpoint
             if checkpoint and is_ours(PurePath(checkpoint.path).name):
                 return
@@ -131,7 +132,7 @@ class HeldUp(TrainContextCallback):
         coordinator: of the run.
     """
 
-    def __init__(self, coordinator: Client | None = None) -> None:
+    def __init__(self, coordinator: Coordinator | None = None) -> None:
         self._line = CoordinatorLink(coordinator)
         self._reporting: int | None = None
         self._transfers = 0
@@ -161,7 +162,7 @@ class HeldUp(TrainContextCallback):
         yield
         seconds = time.perf_counter() - began
 
-        def say(coordinator: Client) -> None:
+        def say(coordinator: Coordinator) -> None:
             if ray.train.get_context().get_world_rank() == 0:
                 coordinator.hold(CHECKPOINTING, seconds)
 
@@ -176,7 +177,7 @@ class UnreadCheckpoint(WorkerCallback, TrainContextCallback):
         coordinator: of the run.
     """
 
-    def __init__(self, coordinator: Client | None = None) -> None:
+    def __init__(self, coordinator: Coordinator | None = None) -> None:
         self._line = CoordinatorLink(coordinator)
         self._may_be_unread = False
 
@@ -206,7 +207,7 @@ class ScriptRelay(ReportRelay, WorkerGroupCallback, ControllerCallback):
     to its controller.
     """
 
-    def __init__(self, coordinator: Client | None = None) -> None:
+    def __init__(self, coordinator: Coordinator | None = None) -> None:
         super().__init__(coordinator)
         self._lost = ""
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ray.train.v2._internal.execution.worker_group import WorkerGroupContext
     from ray.train.v2.api.callback import RayTrainCallback
 
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator
     from trainshed.storage.folder import Folder
 
 
@@ -67,7 +67,7 @@ class PlainEnvironment(WorkerGroupCallback):
 class Trainer(DataParallelTrainer):
     """Ray Train's trainer for one job."""
 
-    def __init__(self, coordinator: Client, checkpoints: Folder, **arguments: Any) -> None:
+    def __init__(self, coordinator: Coordinator, checkpoints: Folder, **arguments: Any) -> None:
         self._coordinator = coordinator
         self._checkpoints = checkpoints
         super().__init__(**arguments)

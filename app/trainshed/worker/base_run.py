@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator
     from trainshed.coordinator.run_state import Failure
     from trainshed.worker.attempt_config import AttemptConfig
     from trainshed.worker.step_sync import Control
@@ -47,7 +47,7 @@ class BaseRun:
     framework: str
     asked_for_by: str
 
-    def __init__(self, job: AttemptConfig, coordinator: Client) -> None:
+    def __init__(self, job: AttemptConfig, coordinator: Coordinator) -> None:
         context = ray.train.get_context()
         self.rank: int = context.get_world_rank()
         self.world_size: int = context.get_world_size()

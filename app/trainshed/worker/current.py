@@ -37,7 +37,7 @@ from trainshed_api.progress import Evaluated
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator
     from trainshed.data.loader.batch_structure import Tensors
     from trainshed.data.loader.batches import Batch
     from trainshed.data.sampler.epoch_pass import EpochPass
@@ -57,7 +57,7 @@ class Run(EpochRun):
     framework = "torch"
     asked_for_by = "trainshed.current()"
 
-    def __init__(self, job: AttemptConfig, coordinator: Client) -> None:
+    def __init__(self, job: AttemptConfig, coordinator: Coordinator) -> None:
         super().__init__(job, coordinator)
         self.device: torch.device = ray.train.torch.get_device()
         self._carrier = DevicePrefetcher(streams_of(self.device))

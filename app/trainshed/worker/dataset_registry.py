@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainshed.checkpoint.manifest import Position
-from trainshed.coordinator.client import Client
+from trainshed.coordinator.client import RemoteCoordinator
 from trainshed.data.loader.batches import Feed
 from trainshed.data.loader.row_sources import LocalSource, RemoteSource
 from trainshed.data.sampler.description import describe
@@ -45,7 +45,7 @@ class DatasetRegistry:
     def __init__(  # noqa: PLR0913 - who it is, and where its rows come from
         self,
         job: AttemptConfig,
-        coordinator: Client | Coordinator,
+        coordinator: Coordinator,
         rank: int,
         num_ranks: int,
         group: int,
@@ -75,7 +75,7 @@ class DatasetRegistry:
         return self._made[name]
 
     def _feed(self, plan: DatasetPlan) -> Feed:
-        if not isinstance(self._coordinator, Client):
+        if not isinstance(self._coordinator, RemoteCoordinator):
             return Feed(plan, LocalSource(plan), self.rank)
         handle = self._coordinator.handle
         fed = RemoteSource(plan, handle, self.rank, cuts_blocks=self._cuts_blocks)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch
 
     from trainshed.checkpoint.model_file import CheckpointAdapter
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator
     from trainshed.worker.attempt_config import AttemptConfig
     from trainshed_api.progress import Event
 
@@ -50,7 +50,9 @@ class TrainingLoop:
         num_ranks: number of workers.
     """
 
-    def __init__(self, job: AttemptConfig, coordinator: Client, rank: int, num_ranks: int) -> None:
+    def __init__(
+        self, job: AttemptConfig, coordinator: Coordinator, rank: int, num_ranks: int
+    ) -> None:
         self.job = job
         self.control = Control()
         self.saver = CheckpointSaver(job, self.control, rank, num_ranks)

@@ -21,7 +21,7 @@ from trainshed.worker.phase_timer import WAITING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator
     from trainshed.data.sampler.epoch_pass import EpochPass
     from trainshed.ray_compat.data_iterator import PlannedShard
     from trainshed.storage.folder import Folder
@@ -43,7 +43,7 @@ class PlainFunction:
     def __init__(
         self,
         job: AttemptConfig,
-        coordinator: Client,
+        coordinator: Coordinator,
         feeds: DatasetRegistry,
         warn: Callable[[str], None],
     ) -> None:

@@ -28,7 +28,7 @@ from trainshed_api.errors import SpecError
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator
     from trainshed.worker.attempt_config import AttemptConfig
     from trainshed.worker.base_run import BaseRun
 
@@ -43,7 +43,9 @@ _NO_FRAMES = re.compile(r"^Traceback \(most recent call last\):\n(?!  File )", r
 class InWorker(Protocol):
     """The part of a framework in a worker's process."""
 
-    def running(self, job: AttemptConfig, coordinator: Client) -> AbstractContextManager[BaseRun]:
+    def running(
+        self, job: AttemptConfig, coordinator: Coordinator
+    ) -> AbstractContextManager[BaseRun]:
         """Connect with the other ranks, and disconnect after success. A collective."""
         ...
 
@@ -57,7 +59,7 @@ class Worker:
         framework: that the workers train with.
     """
 
-    def __init__(self, job: AttemptConfig, coordinator: Client, framework: InWorker) -> None:
+    def __init__(self, job: AttemptConfig, coordinator: Coordinator, framework: InWorker) -> None:
         self._job = job
         self._coordinator = coordinator
         self._framework = framework

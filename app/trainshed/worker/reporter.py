@@ -14,7 +14,7 @@ from trainshed_api.progress import Event, Progress, StepName, WarningEvent
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Scoreboard:
 class Reporter:
     """Sends the scoreboard; `stop_reason` is the response."""
 
-    def __init__(self, coordinator: Client, group: int, board: Scoreboard) -> None:
+    def __init__(self, coordinator: Coordinator, group: int, board: Scoreboard) -> None:
         self._coordinator = coordinator
         self._group = group
         self._board = board

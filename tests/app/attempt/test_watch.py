@@ -43,7 +43,7 @@ from trainshed_api.progress import (
 from trainshed_api.records import ResultRecord
 
 if TYPE_CHECKING:
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator import actor
 
 
 class Display:
@@ -120,7 +120,7 @@ def make_driver(
 
 
 def watch(driver: AttemptMonitor, coordinator: Coordinator, looks: int = 3) -> AttemptResult:
-    verdict = driver.watch(cast("Client", coordinator), Work(looks))
+    verdict = driver.watch(cast("actor.Coordinator", coordinator), Work(looks))
     driver.close(make_finished())
     return verdict
 
@@ -282,7 +282,7 @@ def test_a_second_signal_ends_at_once_with_a_result_that_names_the_newest_checkp
     stop.ask(signal.SIGINT)
     stop.ask(signal.SIGINT)
     seen: list[Event] = [make_progress(7), make_checkpoint(4, "c4")]
-    coordinator = cast("Client", Coordinator(make_view(events=seen), make_view()))
+    coordinator = cast("actor.Coordinator", Coordinator(make_view(events=seen), make_view()))
     verdict = driver.watch(coordinator, Work(10**9))
     write_ending(prepared, attempt, driver, verdict, started=0.0)
 
@@ -446,7 +446,7 @@ def test_whose_fault_an_end_was_is_said(case: str, tmp_path: Path) -> None:
     _, _, driver, _ = make_driver(tmp_path)
     work = Work(1)
     work.error = error
-    verdict = driver.watch(cast("Client", Coordinator(make_view())), work)
+    verdict = driver.watch(cast("actor.Coordinator", Coordinator(make_view())), work)
     driver.close(make_finished())
 
     assert (verdict.outcome, verdict.cause) == ("Failed", want)
@@ -462,7 +462,7 @@ def test_checkpoints_that_nobody_can_rank_end_a_run_at_the_first_one(tmp_path: P
 
 def test_what_a_function_of_ray_trains_alone_reports_is_ranked_or_the_end(tmp_path: Path) -> None:
     _, _, driver, display = make_driver(tmp_path, checkpoint=BEST)
-    coordinator = cast("Client", runtime.Coordinator(started=0.0))
+    coordinator = runtime.Coordinator(started=0.0)
     saved = _TrainingReport(
         ray.train.Checkpoint("/ray/checkpoint_1"), {"epoch": 1, "loss": 1.0}, validation=False
     )
@@ -479,7 +479,7 @@ def test_a_run_that_failed_left_word_of_how_far_it_came(tmp_path: Path) -> None:
     prepared, attempt, driver, _ = make_driver(tmp_path)
     seen: list[Event] = [make_progress(4, metrics={"loss": 0.5}), make_checkpoint(4, "c4")]
     coordinator = Coordinator(make_view(events=seen), make_view(failure=FAILURE))
-    verdict = driver.watch(cast("Client", coordinator), Work(3))
+    verdict = driver.watch(cast("actor.Coordinator", coordinator), Work(3))
     write_ending(prepared, attempt, driver, verdict, started=0.0)
 
     result = ResultRecord.model_validate_json(prepared.folder.at.read(RESULT))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import torch
 import torch.distributed as dist
@@ -27,9 +27,6 @@ from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.disk import Disk
 from trainshed.worker.attempt_config import AttemptConfig
 from trainshed.worker.process import Worker
-
-if TYPE_CHECKING:
-    from trainshed.coordinator.client import Client
 
 # The last of 36 rows is one rank's alone: in an evaluation it calls the model once more.
 ROWS, BATCH_SIZE, EPOCHS = 36, 7, 3
@@ -172,7 +169,7 @@ def _attempt(job: AttemptConfig, rank: int, config: dict[str, object]) -> str | 
     dist.barrier()
     coordinator = Coordinator(0.0)
     try:
-        Worker(job, cast("Client", coordinator), frameworks.named("torch"))(config)
+        Worker(job, coordinator, frameworks.named("torch"))(config)
     except Exception as error:
         return str(error)
     finally:

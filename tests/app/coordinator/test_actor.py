@@ -5,9 +5,11 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from inspect import signature
 from pathlib import Path
 
 from trainshed.coordinator.actor import Coordinator
+from trainshed.coordinator.client import NOT_AWAITED
 from trainshed_api.progress import Event, WarningEvent
 
 ROOT = Path(__file__).parents[3]
@@ -56,10 +58,20 @@ def test_no_event_is_lost_between_who_tells_and_who_looks() -> None:
     group = coordinator.join(0)
     with ThreadPoolExecutor(1) as threads:
         arriving = Arriving(told, looked)
-        telling = threads.submit(coordinator.push, group, {}, arriving, False, False)
+        telling = threads.submit(
+            coordinator.push, group, {}, arriving, saves=False, steps_begun=False
+        )
         seen: list[Event] = []
         while not seen:
             seen += coordinator.look().events
         looked.set()
         telling.result()
     assert [*seen, *coordinator.look().events] == told
+
+
+def test_only_methods_without_an_answer_are_not_awaited() -> None:
+    answers = {
+        name: signature(getattr(Coordinator, name)).return_annotation for name in NOT_AWAITED
+    }
+
+    assert answers == dict.fromkeys(NOT_AWAITED, "None")

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-    from trainshed.coordinator.client import Client
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(600)]
 
@@ -93,7 +92,7 @@ def make_attempts(job: AttemptConfig, rank: int) -> list[list[list[int]]]:
         assert here.folder.path
         here.folder.path.mkdir(parents=True, exist_ok=True)
         set_train_fn_utils(Functions(here.folder.path, rank))
-        worker = Worker(here, cast("Client", Coordinator(0.0)), frameworks.named("tensorflow"))
+        worker = Worker(here, Coordinator(0.0), frameworks.named("tensorflow"))
         try:
             worker({"broken_at": broken_at, "see": see})
         except Exception as error:

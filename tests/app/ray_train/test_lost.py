@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ray.train.v2._internal.execution.worker_group import WorkerGroup, WorkerGroupContext
 
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator
 
 RAYS_OWN = state._shutdown_workers
 
@@ -72,7 +72,7 @@ def test_the_hosts_of_a_group_are_told_each_once() -> None:
     ]
     group = SimpleNamespace(get_workers=lambda: workers)
 
-    TellHosts(cast("Client", SimpleNamespace(place=told.append))).after_worker_group_start(
+    TellHosts(cast("Coordinator", SimpleNamespace(place=told.append))).after_worker_group_start(
         cast("WorkerGroup", group)
     )
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ray.train.v2._internal.execution.worker_group import WorkerGroup, WorkerGroupPollStatus
     from ray.train.v2.api.result import Result
 
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator
 
 OURS = "/runs/1/ray/checkpoint_000000120_epoch0003"
 THEIRS = "/runs/1/ray/checkpoint_2026-01-31_12-00-00.000001"
@@ -83,7 +83,7 @@ def relay(
     """Return what the coordinator is told of one report."""
     told = told or Told()
     report = make_report(metrics, checkpoint)
-    ReportRelay(cast("Client", told)).after_report(report, [metrics, {"loss": -1.0}])
+    ReportRelay(cast("Coordinator", told)).after_report(report, [metrics, {"loss": -1.0}])
     return told
 
 
@@ -176,7 +176,7 @@ def test_a_checkpoint_is_told_by_the_name_that_users_know_and_its_passes_lie_bes
     filesystem, path = as_ray_has_it(kept)
     report = _TrainingReport(ray.train.Checkpoint(path, filesystem), {}, validation=False)
 
-    ReportRelay(cast("Client", told), place / "ray").after_report(report, [{}])
+    ReportRelay(cast("Coordinator", told), place / "ray").after_report(report, [{}])
 
     assert [each.checkpoint for each in told.reports] == [(str(kept), None, None)]
     assert pass_counter.read(kept) == {"train": 2}
@@ -192,7 +192,7 @@ def test_a_pass_left_early_is_over_when_the_next_begins() -> None:
 
 
 def test_a_coordinator_that_is_gone_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    told = cast("Client", object())
+    told = cast("Coordinator", object())
     ReportRelay(told).after_report(make_report({"loss": 1.0}), [{"loss": 1.0}])
     assert "a report was not passed on" in caplog.text
 
@@ -222,7 +222,7 @@ class Polled:
 
 def test_a_script_says_when_its_workers_begin_are_lost_and_end() -> None:
     told = Told()
-    script = ScriptRelay(cast("Client", told))
+    script = ScriptRelay(cast("Coordinator", told))
     script.after_worker_group_training_start(cast("WorkerGroup", None))
     lost = Polled({1: RuntimeError("\n the worker died \n for a reason"), 3: RuntimeError()})
     script.after_worker_group_poll_status(cast("WorkerGroupPollStatus", lost))
@@ -245,7 +245,7 @@ def test_only_a_transfer_that_training_waits_for_holds_it_up(
 ) -> None:
     monkeypatch.setattr("ray.train.get_context", Rank)
     told = Told()
-    held_up = HeldUp(cast("Client", told))
+    held_up = HeldUp(cast("Coordinator", told))
 
     def transfer() -> None:
         with held_up.on_checkpoint_transfer():

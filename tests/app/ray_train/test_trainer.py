@@ -33,7 +33,7 @@ from trainshed.worker.user_failure import UserFailureError
 if TYPE_CHECKING:
     from ray.train.v2._internal.execution.worker_group import WorkerGroupContext
 
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator
 
 ROOT = Path(__file__).parents[3]
 
@@ -65,7 +65,9 @@ class Reference:
 def make_policy(max_failures: int) -> tuple[UsersErrorsAreFinal, Told]:
     """Return a policy and whom it tells."""
     told = Told()
-    policy = UsersErrorsAreFinal(FailureConfig(max_failures=max_failures), cast("Client", told))
+    policy = UsersErrorsAreFinal(
+        FailureConfig(max_failures=max_failures), cast("Coordinator", told)
+    )
     return policy, told
 
 
@@ -145,7 +147,7 @@ def test_what_the_world_did_to_a_worker_is_told_in_its_words() -> None:
 def make_trainer(folder: Path, told: Told | None = None) -> Trainer:
     """Return one for two workers that print."""
     return Trainer(
-        cast("Client", told or Told()),
+        cast("Coordinator", told or Told()),
         Disk(folder / "ray"),
         train_loop_per_worker=print,
         backend_config=GlooConfig(),

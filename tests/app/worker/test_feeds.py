@@ -10,9 +10,9 @@ from trainshed.checkpoint.manifest import DatasetPosition, Position
 from trainshed.worker.dataset_registry import DatasetRegistry
 
 if TYPE_CHECKING:
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator.actor import Coordinator
 
-NO_COORDINATOR = cast("Client", None)  # none is asked for a pass
+NO_COORDINATOR = cast("Coordinator", None)  # none is asked for a pass
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,6 @@ from trainshed_api.progress import Event, Started, WarningEvent
 if TYPE_CHECKING:
     from ray.train.v2.api.reported_checkpoint import ReportedCheckpoint
 
-    from trainshed.coordinator.client import Client
     from trainshed.worker.attempt_config import AttemptConfig
     from trainshed.worker.base_run import BaseRun
     from trainshed.worker.dataset_registry import DatasetRegistry
@@ -77,7 +76,7 @@ class Attempt:
         self.coordinator.report(reported, [started])
         self.coordinator.look()
         self.told: list[Event] = []
-        client = cast("Client", self.coordinator)
+        client = self.coordinator
         self.own_loop = PlainFunction(
             cast("AttemptConfig", job),
             client,
@@ -159,7 +158,7 @@ def test_a_script_has_resumed_only_where_it_read_its_checkpoint(
     what: str | None, resumed: Path
 ) -> None:
     attempt = Attempt(resumed)
-    callback = UnreadCheckpoint(cast("Client", attempt.coordinator))
+    callback = UnreadCheckpoint(attempt.coordinator)
     callback.after_init_train_context()
     if what:
         READS[what]()
@@ -174,7 +173,7 @@ def test_a_script_has_resumed_only_where_it_read_its_checkpoint(
 def test_a_script_without_an_earlier_checkpoint_has_none_to_read() -> None:
     set_train_fn_utils(LocalTrainFnUtils(experiment_name="ray"))
     coordinator = Coordinator(0.0)
-    callback = UnreadCheckpoint(cast("Client", coordinator))
+    callback = UnreadCheckpoint(coordinator)
     try:
         callback.after_init_train_context()
         with callback.on_report():

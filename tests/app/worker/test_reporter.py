@@ -9,7 +9,7 @@ from trainshed.worker.reporter import Reporter, Scoreboard
 from trainshed_api.progress import Event, Progress, WarningEvent
 
 if TYPE_CHECKING:
-    from trainshed.coordinator.client import Client
+    from trainshed.coordinator import actor
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Coordinator:
 
 
 def make_reporter(board: Scoreboard, coordinator: Coordinator) -> Reporter:
-    return Reporter(cast("Client", coordinator), 3, board)
+    return Reporter(cast("actor.Coordinator", coordinator), 3, board)
 
 
 def test_an_end_sends_all_that_is_left() -> None:
