@@ -26,7 +26,8 @@ def train(config: dict[str, object]) -> None:
     first, second = nn.Linear(4, 1).double(), nn.Linear(4, 1).double()
     one = torch.optim.SGD(first.parameters(), lr=0.1, momentum=0.9)
     two = torch.optim.SGD(second.parameters(), lr=0.1, momentum=0.9)
-    run.track(first, one, second=second, two=two)
+    run.track(first, one, second=(second, two))
+    parts = 0
     for _ in run.epochs():
         for batch in run.batches("train"):
             x, y = batch["x"].double(), batch["y"].double()
@@ -35,6 +36,14 @@ def train(config: dict[str, object]) -> None:
                 case "by hand":
                     step_by_hand(one, loss)
                     step_by_hand(two, F.mse_loss(second(x).squeeze(1), y), MOST)
+                case "one by hand":
+                    step_by_hand(two, F.mse_loss(second(x).squeeze(1), y))
+                    run.backward_step(loss, optimizer=one)
+                case "some parts":
+                    run.backward_step(loss, optimizer=one)
+                    parts += 1
+                    if parts % 2 == config["part"]:
+                        run.backward_step(second(x).mean(), optimizer=two)
                 case "a strange optimizer":
                     strange = torch.optim.SGD(first.parameters(), lr=0.1)
                     run.backward_step(loss, optimizer=strange)
@@ -54,14 +63,14 @@ def step_by_hand(optimizer: torch.optim.Optimizer, loss: Tensor, most: float = 1
     optimizer.step()
 
 
-def run(home: Path, way: str, accumulate: int = 1) -> Left:
+def run(home: Path, way: str, accumulate: int = 1, part: int = 0) -> Left:
     """Train in a way."""
     write_rows(home / "rows", 48)
     return train_alone(
         home,
         {
             "train": f"{__name__}:train",
-            "config": {"way": way},
+            "config": {"way": way, "part": part},
             "epochs": 2,
             "batchSize": 8,
             "accumulate": accumulate,
@@ -95,6 +104,23 @@ def test_an_optimizer_that_is_not_tracked_is_refused(tmp_path: Path) -> None:
 
     assert left.verdict.outcome == FAILED
     assert "backward_step: got an optimizer that is not tracked" in left.verdict.message
+
+
+def test_an_optimizer_that_the_function_steps_in_a_part_of_a_step_is_refused(
+    tmp_path: Path,
+) -> None:
+    left = run(tmp_path, "one by hand", accumulate=2)
+
+    assert left.verdict.outcome == FAILED
+    assert "spec.accumulate: 2 parts of a step need backward_step" in left.verdict.message
+
+
+@pytest.mark.parametrize("part", [0, 1], ids=["the last", "the first"])
+def test_a_loss_in_one_part_of_a_step_is_refused(part: int, tmp_path: Path) -> None:
+    left = run(tmp_path, "some parts", accumulate=2, part=part)
+
+    assert left.verdict.outcome == FAILED
+    assert "got losses for second.optimizer in some parts of a step" in left.verdict.message
 
 
 @pytest.mark.parametrize("parts", [1, 2])

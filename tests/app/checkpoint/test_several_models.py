@@ -119,6 +119,15 @@ def test_a_further_model_synchronizes_in_every_part_of_a_step() -> None:
         assert second.require_backward_grad_sync
 
 
+def test_models_with_their_optimizers_synchronize_in_the_last_part_of_a_step() -> None:
+    models = [DDP(nn.Linear(2, 1)) for _ in range(2)]
+    one, two = ((model, torch.optim.SGD(model.parameters(), lr=0.1)) for model in models)
+    tracked = make_tracked(one=one, two=two)
+    with tracked.alone():
+        assert [model.require_backward_grad_sync for model in models] == [False, False]
+    assert [model.require_backward_grad_sync for model in models] == [True, True]
+
+
 def test_a_further_model_in_fsdp_is_refused() -> None:
     from torch.distributed.fsdp import FullyShardedDataParallel
 

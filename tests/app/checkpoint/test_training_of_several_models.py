@@ -102,3 +102,14 @@ def test_models_that_accumulate_resume_to_the_same_bits_on_any_number_of_workers
         torch.testing.assert_close(
             weights_of(found["whole"]), weights_of(one["whole"]), rtol=1e-9, atol=1e-12
         )
+
+
+def test_each_of_several_models_may_be_sharded(tmp_path: Path) -> None:
+    whole, resumed = Attempts("whole", ["FSDP"]), Attempts("resumed", ["FSDP", "FSDP"])
+    found = train_all(tmp_path, 2, [whole, resumed], accumulate=1)
+    plain = train_all(tmp_path / "plain", 2, [Attempts("plain", ["DDP"])], accumulate=1)["plain"]
+
+    assert same(found["resumed"], found["whole"])
+    torch.testing.assert_close(
+        weights_of(found["whole"]).double(), weights_of(plain), rtol=1e-3, atol=1e-5
+    )
