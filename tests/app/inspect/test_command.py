@@ -224,7 +224,7 @@ def test_more_bad_rows_than_a_run_may_leave_out_are_an_error(command: str, folde
     done = CliRunner().invoke(cli, words)
 
     assert isinstance(done.exception, DataError)
-    assert "more than its badRecordLimit of 1: mend them" in str(done.exception)
+    assert "more than its badRecordLimit of 1: correct or remove them" in str(done.exception)
     assert not (folder / "new").exists()
 
 
