@@ -23,6 +23,7 @@ from trainshed.ray_train.report_relay import (
     NoCleaner,
     ReportRelay,
     ScriptRelay,
+    UnreadCheckpoint,
 )
 from trainshed.storage.arrow_filesystem import as_ray_has_it
 from trainshed.storage.disk import Disk
@@ -265,10 +266,11 @@ def test_only_a_transfer_that_training_waits_for_holds_it_up(
 def test_ray_makes_the_callbacks_that_its_environment_names(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    names = [f"{kind.__module__}.{kind.__name__}" for kind in (ScriptRelay, HeldUp, NoCleaner)]
+    kinds = [ScriptRelay, HeldUp, UnreadCheckpoint, NoCleaner]
+    names = [f"{kind.__module__}.{kind.__name__}" for kind in kinds]
     monkeypatch.setenv("RAY_TRAIN_CALLBACKS", ",".join(names))
     made = _initialize_env_callbacks()
-    assert [type(callback) for callback in made] == [ScriptRelay, HeldUp, NoCleaner]
+    assert [type(callback) for callback in made] == kinds
 
 
 def test_no_cleaner_leaves_rays_own_hooks_without_effect(monkeypatch: pytest.MonkeyPatch) -> None:
