@@ -71,8 +71,15 @@ def merged(one: Moments, other: Moments) -> Moments:
         squares,
         min(one.least, other.least),
         max(one.most, other.most),
-        one.total + other.total,
+        _sum(one.total, other.total),
     )
+
+
+def _sum(one: float, other: float) -> float:
+    """Return the sum; exact for integers, although those beside missing values may be floats."""
+    if float(one).is_integer() and float(other).is_integer() and int in {type(one), type(other)}:
+        return int(one) + int(other)
+    return one + other
 
 
 def _of_piece(numbers: Array) -> Moments:

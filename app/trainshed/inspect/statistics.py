@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from pydantic import JsonValue
 
+from trainshed.inspect.generated_rows import GeneratedRows
 from trainshed.inspect.moments import Moments, merged, moments_of
 from trainshed.inspect.reading import check_columns, check_known, of_parts
 from trainshed.inspect.values import as_json, as_key, say_type
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from trainshed.data.sampler.fragments import Fragment
     from trainshed.data.sources.column_arrays import Array, Columns
-    from trainshed.inspect.generated_rows import GeneratedRows
     from trainshed.inspect.inputs import RowInput
 
 # Maximum number of different values, and of their characters in all.
@@ -96,6 +96,7 @@ def summarize(
         InfrastructureError: if the storage does not return them.
     """
     check_columns(given, "--column", columns)
+    given = given if isinstance(given, GeneratedRows) else given.unrounded()
     found: dict[str, ColumnStatistics] = {}
     call = functools.partial(tallies, columns)
     for part in of_parts(given, columns, call, processes, told):
@@ -180,7 +181,10 @@ class ColumnStatistics:
                 self._types[kind] = None
 
     def _add_numbers(self, array: Array) -> None:
-        if array.dtype.kind == "f":
+        if isinstance(array, np.ma.MaskedArray):
+            self._missing += _num_lacking(np.ma.getmaskarray(array))
+            array = array.compressed()
+        elif array.dtype.kind == "f":
             lacking = np.isnan(array)
             self._missing += _num_lacking(lacking)
             array = array[~lacking] if lacking.any() else array

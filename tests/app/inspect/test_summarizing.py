@@ -178,6 +178,20 @@ def test_files_are_summed_up_after_transforms(tmp_path: Path) -> None:
     assert found[0].std == pytest.approx(np.arange(0, 1001, 2).std(ddof=1))
 
 
+@pytest.mark.parametrize("row_group_size", [1, 2, 5])
+def test_integers_that_floats_would_round_are_summed_up_exactly(
+    row_group_size: int, tmp_path: Path
+) -> None:
+    ids = [2**60 + 1, None, 7, None, 2**60 + 3]
+    table = pa.table({"user": pa.array(ids, pa.int64())})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=row_group_size)
+
+    (found,) = summarize(select(tmp_path, "parquet"), (), 1, ignore)
+
+    assert (found.rows, found.missing) == (5, 2)
+    assert (found.min, found.max, found.sum) == (7, 2**60 + 3, 2**61 + 11)
+
+
 def test_labels_and_pictures_are_summed_up(tmp_path: Path) -> None:
     write_pictures(tmp_path, {"cat": 2, "ant": 1})
     image, label = summarize(select(tmp_path, "images"), [], 1, ignore)
