@@ -19,6 +19,7 @@ from tests.app.data.builders_plan import (
 )
 from trainshed.data.loader import buffer_pool
 from trainshed.data.loader.batches import Batch, Feed
+from trainshed.data.loader.row_sources import LocalSource
 from trainshed.data.sampler.dataset_plan import DatasetPlan
 from trainshed.data.sampler.epoch_pass import EpochPass
 from trainshed.data.sources.errors import DataError
@@ -72,6 +73,17 @@ def test_every_cache_gives_the_same_batches(folder: Path, mode: str, split: bool
     assert [len(batches) for batches in reference] == [10 if split else 20] * 2
     for cache, batches in seen.items():
         assert batches == reference, cache
+
+
+@pytest.mark.parametrize("mode", SHUFFLES)
+def test_a_worker_that_reads_for_itself_has_the_same_batches(folder: Path, mode: str) -> None:
+    for cache in caches(mode):
+        plan = make_plan(
+            folder, row_bytes=2**20, cache=cache, shuffle=SHUFFLES[mode], augment=AUGMENTS
+        )
+        for at in (make_pass(epoch=3), make_pass(epoch=3, first_step=4)):
+            own = list(Feed(plan, LocalSource(plan), 1).batches(at))
+            assert as_numbers(own) == as_numbers(batches_of(plan, at, 1)), cache
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,17 @@ from trainshed.data.loader.arrow_blocks import from_block, tables_of
 from trainshed.data.loader.ray_datasets import FRAGMENT
 from trainshed.data.loader.streams import Left, StreamClosedError
 from trainshed.data.loader.table_streams import woven
-from trainshed.data.sampler.epoch_pass import is_mixed
+from trainshed.data.sampler.epoch_order import EpochPermutation
+from trainshed.data.sampler.epoch_pass import is_mixed, order_of, shuffle_mode, steps_for
+from trainshed.data.sampler.permutation import RowRange
 from trainshed.data.sampler.stage_time import TRANSFER, StageKey
-from trainshed.data.sources.column_arrays import Columns, cut_rows, take_rows
+from trainshed.data.sources.column_arrays import Columns, cut_rows, join, take_rows
 from trainshed.data.sources.errors import DataError, raise_again
 from trainshed.data.sources.fragment_reader import (
     Choice,
     Reading,
     count_rows,
+    everything,
     parts,
     read_parts,
     reading,
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     from trainshed.data.loader.row_counts import Known
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.epoch_pass import EpochPass
-    from trainshed.data.sampler.permutation import Indices, RowRange
+    from trainshed.data.sampler.permutation import Indices
 
 Actor = TypeVar("Actor")
 Answer = TypeVar("Answer")
@@ -205,7 +208,7 @@ def _answer(coming: ray.ObjectRef[Answer]) -> Answer:
 class LocalSource:
     """Reads rows in this process, without Ray: the rows of RemoteSource, in the same order.
 
-    For tests and small tools. A global shuffle is only served from memory.
+    For tests and small tools: a global shuffle reads all rows in each epoch.
 
     Args:
         plan: of the dataset.
@@ -231,7 +234,21 @@ class LocalSource:
             return
         is_augmented = not (self._plan.augments_in_worker or at.in_file_order)
         how = reading(self._plan, at.seed, at.epoch if is_augmented else None)
-        yield from self._read(how, pieces, place, choice)
+        if shuffle_mode(self._plan, at) == "global":
+            yield self._shuffled(how, at, place, choice)
+        else:
+            yield from self._read(how, pieces, place, choice)
+
+    def _shuffled(self, how: Reading, at: EpochPass, place: int, choice: Choice) -> Columns:
+        """Return the chosen rows of a global shuffle, from a place of its order on."""
+        (counts,) = self.counts()
+        whole = [RowRange(number, 0, rows) for number, rows in enumerate(counts.tolist())]
+        rows = join(list(self._read(how, whole, 0, everything)))
+        order = order_of(self._plan, at, counts)
+        assert isinstance(order, EpochPermutation)
+        stop = steps_for(self._plan, at, order.rows).rows
+        places = np.arange(place, stop, dtype=np.int64)[choice(place, stop)]
+        return take_rows(rows, order.positions(places))
 
     def _read(
         self, how: Reading, pieces: list[RowRange], place: int, choice: Choice
