@@ -28,7 +28,7 @@ from trainshed_api.names import EXIT_SUCCEEDED, EXIT_TERMINATED, STOPPED
 PROGRAMS = {program.name: program for program in make_programs()}
 STOPS = [
     DrawnStop("own-loop", "evaluation", "terminate", 8),
-    DrawnStop("collate", "training", "terminate", 6),
+    DrawnStop("two-models", "training", "terminate", 6),
     DrawnStop("zip", "second-attempt", "terminate", 10),
     DrawnStop("moving-average", "epoch-end", "terminate", 4),
     DrawnStop("two-models", "checkpoint", "terminate", 6),
@@ -65,12 +65,7 @@ class Alone:
         folder.mkdir()
         write_data(folder)
         (folder / "log").mkdir()
-        data = program.spec["data"]
-        assert isinstance(data, dict)
-        self._spec = program.spec | {
-            "workers": {"count": 1, "resources": {"cpu": "500m"}},
-            "data": data | {"loader": "torch"},
-        }
+        self._spec = program.spec | {"workers": {"count": 1, "resources": {"cpu": "500m"}}}
         self._folder, self._patch = folder, patch
         self._lives = itertools.count(1)
 
