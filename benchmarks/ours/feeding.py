@@ -111,14 +111,14 @@ def plan_of(  # noqa: PLR0913 - what a spec says of a dataset, and what is measu
     return plan_dataset(name, spec, source, measured, ROOM, 1)
 
 
-def pass_of(plan: DatasetPlan, num_ranks: int, batch_size: int, **at: int) -> EpochPass:
+def pass_of(plan: DatasetPlan, world_size: int, batch_size: int, **at: int) -> EpochPass:
     """Return a pass of training over a dataset; `at` has epoch, epochs, first step and group."""
     return EpochPass(
         plan.name,
         "train",
         at.get("epoch", 0),
         at.get("first_step", 0),
-        num_ranks,
+        world_size,
         batch_size,
         seed=0,
         group=at.get("group", 0),

@@ -85,21 +85,21 @@ class Resizing:
         client.join(0)  # ends the stream
         return {"seconds": seconds, "again": done, "part": done / self._most(plan, at)}
 
-    def _at(self, plan: DatasetPlan, num_ranks: int, group: int, earlier: int) -> EpochPass:
+    def _at(self, plan: DatasetPlan, world_size: int, group: int, earlier: int) -> EpochPass:
         """Return the pass from the worst step in the middle on, or from a few steps earlier.
 
         That is the last one of a window and, without windows, of a row group.
         """
-        start = feeding.pass_of(plan, num_ranks, self._batch_size, epoch=EPOCH, group=group)
+        start = feeding.pass_of(plan, world_size, self._batch_size, epoch=EPOCH, group=group)
         middle = feeding.steps_of(plan, start).full // 2 - 1
         span = self._span(plan)
         step = middle - middle % span + span - 1
         return feeding.pass_of(
-            plan, num_ranks, self._batch_size, epoch=EPOCH, group=group, first_step=step - earlier
+            plan, world_size, self._batch_size, epoch=EPOCH, group=group, first_step=step - earlier
         )
 
     def _span(self, plan: DatasetPlan) -> int:
-        return max(1, -(-plan.mixed_rows // self._batch_size))
+        return max(1, -(-plan.shuffle_buffer_rows // self._batch_size))
 
     def _most(self, plan: DatasetPlan, at: EpochPass) -> float:
         """Return the rows of a window and a row group."""

@@ -11,7 +11,7 @@ from tests.app.ray_head import Head, start_cluster
 from tests.azure import AzureServer
 from tests.s3 import S3Server
 from trainshed.data.loader.stats_reporter import TELLER
-from trainshed.data.sources.stage_timer import LEDGER
+from trainshed.data.sources.stage_timer import STAGE_TIMER
 from trainshed.digits import write_digits
 from trainshed.storage.bucket import Bucket
 from trainshed.storage.disk import Disk
@@ -37,9 +37,9 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
 def empty_ledger(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Have nothing in this process's ledger, and no run that was here before take from it."""
     monkeypatch.setattr(TELLER, "_listen", None)
-    LEDGER.take()
+    STAGE_TIMER.take()
     yield
-    LEDGER.take()
+    STAGE_TIMER.take()
 
 
 @pytest.fixture

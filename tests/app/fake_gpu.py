@@ -76,11 +76,11 @@ class FakeGpu:
         """Queue a mark."""
         end = End(self)
 
-        def reach() -> bool:
+        def store_options() -> bool:
             end.is_reached = True
             return True
 
-        self.computing.append(reach)
+        self.computing.append(store_options)
         return end
 
     def do(self, until: End | None = None) -> None:

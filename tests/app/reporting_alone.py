@@ -33,7 +33,7 @@ def train() -> None:
     run = cast("Run", running())
     coordinator = run._loop._coordinator
     if resumes:
-        run.own_loop.checkpoint = Disk(Path("checkpoint_own"))
+        run.plain_function.checkpoint = Disk(Path("checkpoint_own"))
     worker, controller = HeldUp(coordinator), ReportRelay(coordinator)
     for step in range(1, STEPS + 1):
         done.append(step)

@@ -21,7 +21,7 @@ def test_the_order_that_is_looked_at_is_the_order_that_is_fed(tmp_path: Path, mo
     plan = make_plan(folder, cache="none", shuffle=SHUFFLES[mode])
     blocks = plan.counts.tolist()
     drawn = mixing.plan_of(FILES, len(blocks) // FILES, ROWS, SHUFFLES[mode])  # type: ignore[arg-type]  # a mapping
-    at = make_pass(epoch=2, num_ranks=1, batch_size=BATCH)
+    at = make_pass(epoch=2, world_size=1, batch_size=BATCH)
     fed = [
         batch.tensors["id"].numpy() for batch in Feed(plan, MemoryBlocks(plan, 0), 0).batches(at)
     ]

@@ -56,8 +56,8 @@ def begin(
     run: TrainingRun,
     place: RunLocation,
     beside: Path,
-    wish: RunOptions,
-    pusher: SnapshotPublisher | None = None,
+    options: RunOptions,
+    publisher: SnapshotPublisher | None = None,
 ) -> int:
     """Run the next attempt of a run and return the exit code.
 
@@ -65,50 +65,50 @@ def begin(
         run: as it was read.
         place: where it runs.
         beside: where an entrypoint's script may lie.
-        wish: of the user.
-        pusher: what tells a controller.
+        options: of the user.
+        publisher: what tells a controller.
 
     Raises:
         SpecError: when it cannot be accepted; nothing was started.
         AttemptHeldError: when another driver is at work.
         StopRequestedError: when a stop was requested before an attempt was claimed.
     """
-    with wish.stop.interrupting():
+    with options.stop.interrupting():
         prepared = prepare(run, place, beside)
         # Not before: these import Ray, and whoever has a mistake to mend should not wait for it.
         from trainshed.attempt import launch, resume
         from trainshed.attempt.launch_config import Launch
         from trainshed.display.choice import choose_display
 
-        if not wish.fresh:
+        if not options.fresh:
             resume.check_same_run(prepared)
             if done := resume.finished(prepared):
-                return _is_over(prepared, done, pusher)
+                return _is_over(prepared, done, publisher)
         # Before anything is claimed, for what cannot begin leaves no attempt; and again once it is:
         # the driver before may have come further while this one looked.
         seen = resume.checkpoints_there(prepared)
-        found, refused = resume.choose(prepared, wish.fresh)
+        found, refused = resume.choose(prepared, options.fresh)
         resume.keep_order(prepared, found)
     number = place.identity.attempt if place.identity else None
-    attempt = prepared.folder.claim(prepared.spec_hash, wish.fresh, number)
+    attempt = prepared.folder.claim(prepared.spec_hash, options.fresh, number)
     display = choose_display(sys.stdout)
     try:
-        if not wish.fresh and (done := resume.finished(prepared)):
-            return _is_over(prepared, done, pusher)
+        if not options.fresh and (done := resume.finished(prepared)):
+            return _is_over(prepared, done, publisher)
         if resume.checkpoints_there(prepared, attempt.number) != seen:
-            found, refused = resume.choose(prepared, wish.fresh, attempt.number)
+            found, refused = resume.choose(prepared, options.fresh, attempt.number)
         prepared, changed = resume.keep_order(prepared, found)
-        if pusher:  # not before: a driver that comes too late has nothing to say
-            pusher.start()
+        if publisher:  # not before: a driver that comes too late has nothing to say
+            publisher.start()
         notes = [*refused, *changed, *prepared.notes]
-        plan = Launch(prepared, place, found, notes, wish.started)
-        return launch.run(plan, attempt, display, wish.stop, pusher)
+        plan = Launch(prepared, place, found, notes, options.started)
+        return launch.run(plan, attempt, display, options.stop, publisher)
     finally:
         attempt.close()
         display.close()
 
 
-def _is_over(prepared: Prepared, done: ResultRecord, pusher: SnapshotPublisher | None) -> int:
+def _is_over(prepared: Prepared, done: ResultRecord, publisher: SnapshotPublisher | None) -> int:
     """Say that nothing is left to do; return the exit code."""
     from trainshed.attempt import resume
 
@@ -122,17 +122,17 @@ def _is_over(prepared: Prepared, done: ResultRecord, pusher: SnapshotPublisher |
             "result is of the code before; --fresh trains with the code as it is now."
         )
     print(f"report: {done.report}", flush=True)
-    if pusher:
-        pusher.finished_before(done, str(prepared.folder.at / RESULT))
+    if publisher:
+        publisher.finished_before(done, str(prepared.folder.at / RESULT))
     return EXIT_SUCCEEDED
 
 
-def begin_job(settings: Sequence[str], wish: RunOptions) -> int:
+def begin_job(settings: Sequence[str], options: RunOptions) -> int:
     """Run the TrainingRun that the environment holds, in the Ray cluster that this is a job of.
 
     Args:
         settings: "path=value" each, applied to it first.
-        wish: of the user.
+        options: of the user.
 
     Raises:
         SpecError: when it cannot be accepted; no attempt was claimed.
@@ -144,26 +144,28 @@ def begin_job(settings: Sequence[str], wish: RunOptions) -> int:
 
     identity = read_identity(os.environ)
     if identity is None:
-        run, place = _join(settings, wish)
-        return begin(run, place, Path.cwd(), wish)
-    pusher = SnapshotPublisher(identity.attempt, read_target(os.environ), wish.started, wish.stop)
-    pusher.lose = LostNodes().drop
+        run, place = _join(settings, options)
+        return begin(run, place, Path.cwd(), options)
+    publisher = SnapshotPublisher(
+        identity.attempt, read_target(os.environ), options.started, options.stop
+    )
+    publisher.lose = LostNodes().drop
     try:
-        run, place = _join(settings, wish)
-        code = begin(run, place, Path.cwd(), wish, pusher)
+        run, place = _join(settings, options)
+        code = begin(run, place, Path.cwd(), options, publisher)
     except SpecError as error:
-        pusher.refused(str(error), EXIT_INVALID)
-        print(pusher.deliver(), flush=True)
+        publisher.refused(str(error), EXIT_INVALID)
+        print(publisher.deliver(), flush=True)
         raise
     except (OSError, InfrastructureError) as error:  # the storage, or the cluster
-        pusher.end(AttemptResult.crashed(error), EXIT_TRY_AGAIN, None)
-        print(pusher.deliver(), flush=True)
+        publisher.end(AttemptResult.crashed(error), EXIT_TRY_AGAIN, None)
+        print(publisher.deliver(), flush=True)
         raise ClusterError(str(error), EXIT_TRY_AGAIN) from error
-    print(pusher.deliver(), flush=True)
+    print(publisher.deliver(), flush=True)
     return code
 
 
-def _join(settings: Sequence[str], wish: RunOptions) -> tuple[TrainingRun, RunLocation]:
+def _join(settings: Sequence[str], options: RunOptions) -> tuple[TrainingRun, RunLocation]:
     """Return the run of this job, and its cluster, which is joined."""
     from trainshed.coordinator import start as actor
     from trainshed.ray_train import ray_cluster
@@ -180,7 +182,7 @@ def _join(settings: Sequence[str], wish: RunOptions) -> tuple[TrainingRun, RunLo
     coordinator = None
     if run.spec.train:
         # Its process takes seconds to start, as the user's module takes to be imported here.
-        coordinator = actor.start(run.spec, wish.started)
+        coordinator = actor.start(run.spec, options.started)
         coordinator.load()
     cluster = ray_cluster.nodes(admitted=identity is not None)
     below = locate(home, Disk(Path.cwd()), ENV_HOME)

@@ -67,7 +67,7 @@ def run(
     attempt: ClaimedAttempt,
     display: Display,
     stop: Stop,
-    pusher: SnapshotPublisher | None = None,
+    publisher: SnapshotPublisher | None = None,
 ) -> int:
     """Run one claimed attempt and return the exit code."""
     prepared = launch.prepared
@@ -77,10 +77,10 @@ def run(
     for folder in (prepared.folder.at, attempt.folder):
         folder.write(RECORD, text.encode())
     with (
-        ShutdownDeadline(pusher, stop) as overtime,
+        ShutdownDeadline(publisher, stop) as overtime,
         output.kept(attempt.folder.append(LOG)),
     ):
-        driver = AttemptMonitor(launch.prepared, attempt, display, stop, pusher)
+        driver = AttemptMonitor(launch.prepared, attempt, display, stop, publisher)
         try:
             if prepared.command:
                 verdict = entrypoint.follow(launch, attempt, driver, stop)
@@ -96,8 +96,8 @@ def run(
         if verdict.traceback:
             print(verdict.traceback, file=sys.stderr)
     code = exit_code(verdict, stop)
-    if pusher:
-        pusher.end(verdict, code, result)
+    if publisher:
+        publisher.end(verdict, code, result)
     return code
 
 
@@ -144,8 +144,8 @@ def _begin_to_fit(
     if keeps and (left := delete_left_rows(prepared.folder, attempt.number, earlier)):
         driver.show(WarningEvent(time=time.time(), message=left))
     code = spec.code.model_dump_json(by_alias=True, exclude_defaults=True)
-    shelf = DiskCache(attempt.folder / ROWS, tuple(earlier), code)
-    feeding = begin_to_feed(prepared, coordinator, cluster, data_labels, shelf)
+    disk_cache = DiskCache(attempt.folder / ROWS, tuple(earlier), code)
+    feeding = begin_to_feed(prepared, coordinator, cluster, data_labels, disk_cache)
     if job.users_resume:
         coordinator.report(ray_snapshot.reported_at(job.users_resume), [])
     return coordinator, _Fitting(make_trainer(job, prepared, coordinator, worker_labels), feeding)
@@ -156,7 +156,7 @@ def begin_to_feed(
     coordinator: Coordinator,
     cluster: ClusterNodes,
     labels: Mapping[str, str],
-    shelf: DiskCache,
+    disk_cache: DiskCache,
 ) -> ray.ObjectRef[None]:
     """Let the coordinator begin to feed the workers.
 
@@ -165,13 +165,15 @@ def begin_to_feed(
         coordinator: of it.
         cluster: as it is now.
         labels: of the nodes that data must be on.
-        shelf: where rows are kept on disk.
+        disk_cache: where rows are kept on disk.
     """
     from trainshed.data.loader.data_server import ExecutionLimits
 
     limits = ExecutionLimits(prepared.spec.data.cpus, tuple(labels.items()))
     means, handle = means_of(prepared, cluster), handle_of(coordinator)
-    return cast("ray.ObjectRef[None]", handle.feed.remote(prepared.plans, limits, means, shelf))
+    return cast(
+        "ray.ObjectRef[None]", handle.feed.remote(prepared.plans, limits, means, disk_cache)
+    )
 
 
 def means_of(prepared: Prepared, cluster: ClusterNodes) -> Means:

@@ -73,13 +73,13 @@ class Taker:
         job: what workers would be told.
         coordinator: of the run.
         rank: this one.
-        num_ranks: number of them.
+        world_size: number of them.
     """
 
     def __init__(
-        self, job: AttemptConfig, coordinator: Coordinator, rank: int, num_ranks: int
+        self, job: AttemptConfig, coordinator: Coordinator, rank: int, world_size: int
     ) -> None:
-        self._feeds = DatasetRegistry(job, coordinator, rank, num_ranks, group=1)
+        self._feeds = DatasetRegistry(job, coordinator, rank, world_size, group=1)
         self._name = str(job.main_dataset)
         TELLER.tell(coordinator.spend)
 
@@ -166,13 +166,13 @@ def measured_lines(
         taken: by each rank; empty where it was stopped before.
     """
     yield f"{'stage':<44} {'ms a row':>9}  {'rows/s':>9}  by"
-    lanes = lanes_of(plan, spent, means)
-    for lane in lanes:
-        for stage, seconds in lane.stages.items():
-            if seconds > LEAST_SHARE * lane.rows * lane.row_seconds:
-                rate = f"{lane.number * lane.rows / seconds:,.0f}"
-                yield _line(plan, stage, seconds / lane.rows, rate, lane.say())
-    streaming = {stage for lane in lanes for stage in lane.stages}
+    stage_rates = lanes_of(plan, spent, means)
+    for stage_rate in stage_rates:
+        for stage, seconds in stage_rate.stages.items():
+            if seconds > LEAST_SHARE * stage_rate.rows * stage_rate.row_seconds:
+                rate = f"{stage_rate.number * stage_rate.rows / seconds:,.0f}"
+                yield _line(plan, stage, seconds / stage_rate.rows, rate, stage_rate.say())
+    streaming = {stage for stage_rate in stage_rates for stage in stage_rate.stages}
     for stage, once in spent.items():
         if stage not in streaming and once.rows:
             yield _line(plan, stage, once.seconds / once.rows, "", f"once, {once.rows:,} rows")

@@ -59,17 +59,17 @@ class AttemptMonitor:
         attempt: ClaimedAttempt,
         display: Display,
         stop: Stop,
-        pusher: SnapshotPublisher | None = None,
+        publisher: SnapshotPublisher | None = None,
     ) -> None:
         self._prepared = prepared
         self._attempt = attempt
-        self._pusher = pusher
+        self._publisher = publisher
         self._display = display
         self._stop = stop
         self._metrics = attempt.folder / METRICS
         self._events = attempt.folder.append(METRICS)
         self._misses_events = False
-        self._sweeper = Retention(
+        self._retention = Retention(
             prepared.folder, attempt.number, prepared.spec.checkpoint, prepared.named
         )
         self.view: View | None = None
@@ -223,18 +223,18 @@ class AttemptMonitor:
     def look(self, coordinator: Coordinator) -> None:
         """Show what is new."""
         self.view = coordinator.look()
-        if self._pusher:
-            self._pusher.measure(
+        if self._publisher:
+            self._publisher.measure(
                 self.view.seconds, self.view.waits_now, steps_begun=self.view.steps_begun
             )
-            self._pusher.place(self.view.hosts)
+            self._publisher.place(self.view.hosts)
         for event in self.view.events:
             self.told = self.told.then(told_by(event))
             if isinstance(event, BadRecords):
                 self.bad_records.append(event)
             self.show(_known(event))
         if any(isinstance(event, CheckpointSaved) for event in self.view.events):
-            self._sweeper.begin()
+            self._retention.begin()
 
     def _unranked(self) -> AttemptResult | None:
         """Return the end of a run whose function reports checkpoints without the best's metric."""
@@ -280,9 +280,9 @@ class AttemptMonitor:
 
     def sweep(self) -> None:
         """Delete what nobody needs any more; the workers have ended."""
-        self._sweeper.finish()
-        if self._sweeper.problem:
-            self.warn(self._sweeper.problem)
+        self._retention.finish()
+        if self._retention.problem:
+            self.warn(self._retention.problem)
 
     def end_events(self) -> None:
         """Have all events on storage; what is shown from now on is not kept."""
@@ -296,8 +296,8 @@ class AttemptMonitor:
 
     def _tell(self, event: AnyEvent) -> None:
         self._display.show(event)
-        if self._pusher:
-            self._pusher.show(event)
+        if self._publisher:
+            self._publisher.show(event)
 
 
 def _known(event: Event) -> AnyEvent:

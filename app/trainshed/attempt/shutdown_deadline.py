@@ -36,12 +36,12 @@ class ShutdownDeadline:
     """The time that a driver has for its last records; without a stop as much as it takes.
 
     Args:
-        pusher: what tells the controller; without one nobody waits to be told.
+        publisher: what tells the controller; without one nobody waits to be told.
         stop: whether and when the run was asked to end, which may be while the records are written.
     """
 
-    def __init__(self, pusher: SnapshotPublisher | None, stop: Stop) -> None:
-        self._pusher = pusher
+    def __init__(self, publisher: SnapshotPublisher | None, stop: Stop) -> None:
+        self._publisher = publisher
         self._stop = stop
         self._over = threading.Event()
         # One of the two ends the process, and tells how: the block, or who counts down.
@@ -56,14 +56,14 @@ class ShutdownDeadline:
             code: of the process where the block does not end.
             result: where that is, or would be.
         """
-        pusher = self._pusher
-        if pusher is None:
+        publisher = self._publisher
+        if publisher is None:
             return
 
         def leave() -> None:
             self._say_what_is_missing(driver)
-            pusher.end(verdict, code, result if RESULT in driver.written else None)
-            print(pusher.deliver(SECONDS_TO_TELL), file=sys.__stdout__, flush=True)
+            publisher.end(verdict, code, result if RESULT in driver.written else None)
+            print(publisher.deliver(SECONDS_TO_TELL), file=sys.__stdout__, flush=True)
             os._exit(code)
 
         counting = threading.Thread(

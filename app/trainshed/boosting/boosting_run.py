@@ -52,9 +52,9 @@ class BoostingRun(BaseRun):
         super().__init__(replace(job, epochs=1), coordinator)
         self._state = BoosterState()
         self._has_scored = False
-        self._loop.survivors = self._state
+        self._loop.checkpoint_adapter = self._state
         self._loop.board.step_name = "round"
-        with self._loop.meter.inside(CHECKPOINTING):
+        with self._loop.phase_timer.inside(CHECKPOINTING):
             self._loop.saver.restore(self._state)
 
     @property
@@ -88,7 +88,7 @@ class BoostingRun(BaseRun):
             self.rank,
             self.world_size,
         )
-        with self._loop.meter.inside(WAITING):
+        with self._loop.phase_timer.inside(WAITING):
             return matrices.build(share, columns, like, max_bin, self._job.threads)
 
     def boost(  # noqa: PLR0913 - as xgboost.train has it
@@ -132,7 +132,7 @@ class BoostingRun(BaseRun):
             if is_sampled:
                 forget_samples(booster)
             booster.update(train.data, iteration=number, fobj=objective)
-            with self._loop.meter.inside(EVALUATING):
+            with self._loop.phase_timer.inside(EVALUATING):
                 matrices_by_name = {name: each.data for name, each in scored.items()}
                 scores = scores_of(booster, matrices_by_name, number, metric)
                 if metric is not None:

@@ -19,20 +19,20 @@ TIMEOUT_SECONDS = 1800
 
 
 @contextlib.contextmanager
-def joined(control: Control, rank: int, num_ranks: int) -> Iterator[None]:
+def joined(control: Control, rank: int, world_size: int) -> Iterator[None]:
     """Be a rank of XGBoost's group as one is of torch's. A collective.
 
     Raises:
         XGBoostError: when a peer is gone.
     """
-    if num_ranks == 1:
+    if world_size == 1:
         yield
         return
     tracker, port = None, 0
     address = os.environ["MASTER_ADDR"]  # rank 0's, by which torch's group came together
     if rank == 0:
         # By task: ranks are those of the tasks' names in their order, so XGBoost's are ours.
-        tracker = RabitTracker(n_workers=num_ranks, host_ip=address, sortby="task")
+        tracker = RabitTracker(n_workers=world_size, host_ip=address, sortby="task")
         tracker.start()
         port = int(tracker.worker_args()["dmlc_tracker_port"])
     collective.init(

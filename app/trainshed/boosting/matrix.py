@@ -65,14 +65,14 @@ class Share:
             they are dealt out by groups.
         control: of the ranks.
         rank: this one.
-        num_ranks: number of ranks.
+        world_size: number of ranks.
     """
 
     place: str
     tables: Callable[[], Iterator[Columns]]
     control: Control
     rank: int
-    num_ranks: int
+    world_size: int
 
 
 def build(
@@ -160,7 +160,7 @@ class _Reading(xgboost.DataIter):
                 weights = {"weight": table[wanted.weight]} if wanted.weight else {}
                 yield self._as_arguments(table) | weights
             return
-        groups = Groups(self._share.rank, self._share.num_ranks)
+        groups = Groups(self._share.rank, self._share.world_size)
         for grouped in groups.whole(tables, wanted.group):
             given = self._as_arguments(grouped.rows) | {"qid": grouped.numbers}
             if wanted.weight:  # XGBoost wants one a group, and takes its first row's
@@ -223,16 +223,16 @@ def _check_rows(share: Share, has_rows: bool) -> None:
     share.control.sum(lacking)
     if int(lacking):
         raise ValueError(
-            f"{share.place}: {int(lacking)} of {share.num_ranks} workers have no row: use fewer "
+            f"{share.place}: {int(lacking)} of {share.world_size} workers have no row: use fewer "
             "workers"
         )
 
 
 def _check_groups(share: Share, column: str) -> None:
-    count = Groups(share.rank, share.num_ranks).count(share.tables(), column)
-    if count < share.num_ranks:
+    count = Groups(share.rank, share.world_size).count(share.tables(), column)
+    if count < share.world_size:
         raise ValueError(
-            f"{share.place}: {count} groups for {share.num_ranks} workers: use fewer workers"
+            f"{share.place}: {count} groups for {share.world_size} workers: use fewer workers"
         )
 
 

@@ -238,12 +238,12 @@ class Groups:
 
     Args:
         rank: this one.
-        num_ranks: number of ranks.
+        world_size: number of ranks.
     """
 
-    def __init__(self, rank: int, num_ranks: int) -> None:
+    def __init__(self, rank: int, world_size: int) -> None:
         self._rank = rank
-        self._num_ranks = num_ranks
+        self._world_size = world_size
         self._seen: dict[object, int] = {}
         self._last: object = None
 
@@ -267,16 +267,16 @@ class Groups:
         """Return the groups there are, at most as many as ranks: no more is read."""
         for table in tables:
             self.number(table[column])
-            if len(self._seen) >= self._num_ranks:
+            if len(self._seen) >= self._world_size:
                 break
-        return min(len(self._seen), self._num_ranks)
+        return min(len(self._seen), self._world_size)
 
     def whole(self, tables: Iterator[Columns], column: str) -> Iterator[Grouped]:
         """Yield this rank's groups, none of them cut by the end of a table."""
         held: Grouped | None = None
         for table in tables:
             numbers = self.number(table[column])
-            mine = numbers % self._num_ranks == self._rank
+            mine = numbers % self._world_size == self._rank
             rows = {name: values[mine] for name, values in table.items()}
             both = Grouped(rows, numbers[mine]).below(held)
             last = int(np.searchsorted(both.numbers, both.numbers[-1])) if len(both.numbers) else 0

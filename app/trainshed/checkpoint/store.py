@@ -114,7 +114,7 @@ def put(parent: Folder, made: Path, position: Position) -> Folder:
     return parent.adopt(made, folder_name(position), last=MANIFEST)
 
 
-def verify(folder: Folder, patience: RetryPolicy = READS) -> Manifest:
+def verify(folder: Folder, retry_policy: RetryPolicy = READS) -> Manifest:
     """Return the manifest of a checkpoint after checking every file.
 
     In a bucket only sizes are checked; the content is checked when it is fetched.
@@ -124,11 +124,11 @@ def verify(folder: Folder, patience: RetryPolicy = READS) -> Manifest:
         InfrastructureError: if the storage does not answer, which says nothing about the
             checkpoint.
     """
-    manifest = _usable_manifest(folder, patience)
+    manifest = _usable_manifest(folder, retry_policy)
     for name in dict.fromkeys((*model_files(manifest).values(), STATE, *manifest.files)):
         try:
             want = manifest.files[name]
-            patience.read(partial(_check_file, folder, name, want))
+            retry_policy.read(partial(_check_file, folder, name, want))
         except (OSError, KeyError) as error:
             raise _refusal(f"{folder}: {name} is missing ({error})", error) from error
     return manifest
@@ -245,7 +245,7 @@ def find(parent: Folder, position: Position) -> tuple[Folder, Manifest]:
 
 
 def newest(
-    parents: Iterable[Folder], patience: RetryPolicy = READS
+    parents: Iterable[Folder], retry_policy: RetryPolicy = READS
 ) -> tuple[Folder, Manifest, list[str]] | tuple[None, None, list[str]]:
     """Return the newest complete checkpoint, its manifest, and one line per refused newer one.
 
@@ -258,7 +258,7 @@ def newest(
         listed = candidates(looked_at)
         for folder in listed:
             try:
-                return folder, verify(folder, patience), refused
+                return folder, verify(folder, retry_policy), refused
             except BadCheckpointError as error:
                 # Deleted since the listing, for a newer one: list again.
                 if looks_left and candidates(looked_at) != listed:
@@ -338,7 +338,7 @@ def ranked(parents: Iterable[Folder], metric: str, mode: str) -> Ranking:
 def load(
     local_checkpoint: Path,
     kind: ModelFile = TORCH,
-    patience: RetryPolicy = READS,
+    retry_policy: RetryPolicy = READS,
     *,
     trust_objects: bool,
 ) -> dict[str, object]:
@@ -347,7 +347,7 @@ def load(
     Args:
         local_checkpoint: its files on this machine's disk.
         kind: file format of the models.
-        patience: for reading.
+        retry_policy: for reading.
         trust_objects: whether the state may hold more than plain values.
 
     Raises:
@@ -355,15 +355,17 @@ def load(
     """
     from trainshed.checkpoint import trust
 
-    manifest = Manifest.model_validate_json(patience.read((local_checkpoint / MANIFEST).read_bytes))
+    manifest = Manifest.model_validate_json(
+        retry_policy.read((local_checkpoint / MANIFEST).read_bytes)
+    )
     models = {
-        name: patience.read(partial(_load, local_checkpoint / file, kind.load))
+        name: retry_policy.read(partial(_load, local_checkpoint / file, kind.load))
         for name, file in model_files(manifest).items()
     }
     if not trust_objects:
-        patience.read(partial(trust.check_plain, local_checkpoint / STATE))
+        retry_policy.read(partial(trust.check_plain, local_checkpoint / STATE))
     read = _load_objects if trust_objects else TORCH.load
-    state = patience.read(partial(_load, local_checkpoint / STATE, read))
+    state = retry_policy.read(partial(_load, local_checkpoint / STATE, read))
     return {**cast("Mapping[str, object]", state), **models}
 
 
@@ -378,9 +380,9 @@ def _load_objects(file: BinaryIO) -> object:
     return torch.load(file, map_location="cpu", weights_only=False)
 
 
-def _usable_manifest(folder: Folder, patience: RetryPolicy) -> Manifest:
+def _usable_manifest(folder: Folder, retry_policy: RetryPolicy) -> Manifest:
     try:
-        manifest = _manifest(folder, patience)
+        manifest = _manifest(folder, retry_policy)
     except (OSError, ValueError) as error:
         if isinstance(error, FileNotFoundError):
             check_not_passed_over(folder)
@@ -398,8 +400,8 @@ def _usable_manifest(folder: Folder, patience: RetryPolicy) -> Manifest:
     return manifest
 
 
-def _manifest(folder: Folder, patience: RetryPolicy) -> Manifest:
-    return Manifest.model_validate_json(patience.read(lambda: folder.read(MANIFEST)))
+def _manifest(folder: Folder, retry_policy: RetryPolicy) -> Manifest:
+    return Manifest.model_validate_json(retry_policy.read(lambda: folder.read(MANIFEST)))
 
 
 def _refusal(message: str, error: Exception) -> Exception:

@@ -117,12 +117,12 @@ def check_wrapping(model: torch.nn.Module) -> None:
             )
 
 
-def trains_alone(model: torch.nn.Module, num_ranks: int) -> str | None:
+def trains_alone(model: torch.nn.Module, world_size: int) -> str | None:
     """Return a warning for a model that no wrapper trains on all ranks together, else None."""
-    if num_ranks == 1 or unwrapped(model) is not model or sharded(model):
+    if world_size == 1 or unwrapped(model) is not model or sharded(model):
         return None
     return (
-        f"{type(inside(model)).__name__} is not wrapped for {num_ranks} workers: each trains "
+        f"{type(inside(model)).__name__} is not wrapped for {world_size} workers: each trains "
         "alone; pass it through ray.train.torch.prepare_model first"
     )
 

@@ -197,9 +197,9 @@ def write(  # noqa: PLR0913, PLR0917 - the options of a command
     from trainshed.inspect.read_progress import bar
     from trainshed.inspect.writing import WriteOptions, write
 
-    wish = WriteOptions(file_bytes, rows_per_file, seed, processes)
+    options = WriteOptions(file_bytes, rows_per_file, seed, processes)
     with bar("writing", given.fragments, sys.stderr) as told:
-        done = write(given, to, wish, told)
+        done = write(given, to, options, told)
     click.echo(
         f"{say_count(done.rows)} rows in {say_count(done.files)} file{'s' * (done.files != 1)}, "
         f"{say_bytes(done.bytes)}: {to}"

@@ -78,11 +78,11 @@ class Coordinator:
     """Thin: the feeder moves rows, the hub keeps what is known, Ray Train's controller trains."""
 
     def __init__(self, started: float) -> None:
-        self._hub = RunState(started)
+        self._run_state = RunState(started)
         # Each call runs in a thread: two calls that take events must not lose any.
         self._lock = threading.Lock()
         self._passes: Mapping[str, int] = {}
-        self._feeder: DataServer | None = None
+        self._data_server: DataServer | None = None
         self._waits: DataWaitMonitor | None = None
         self._controller: TrainControllerHost | None = None
         self._left_out = BadRecordLimits(())
@@ -97,7 +97,7 @@ class Coordinator:
         plans: Mapping[str, DatasetPlan],
         limits: ExecutionLimits,
         means: Means,
-        shelf: DiskCache | None = None,
+        disk_cache: DiskCache | None = None,
     ) -> None:
         """Begin to feed the workers, with what there is for it; shelf: of rows kept on disk."""
         # First of all, and all of it: the modules of ray.train import each other in a circle, which
@@ -107,7 +107,7 @@ class Coordinator:
         from trainshed.coordinator.data_wait import DataWaitMonitor
         from trainshed.data.loader.bad_record_reporter import BadRecordReporter
         from trainshed.data.loader.data_server import DataServer
-        from trainshed.data.sampler.dataset_plan import telling
+        from trainshed.data.sampler.dataset_plan import bad_record_reporter
 
         # Ray Data tells of each execution, and warns of CPUs that the next second are free again.
         quiet("ray.data", logging.CRITICAL)
@@ -115,12 +115,14 @@ class Coordinator:
         watch_spilling(self._warn)
         self._waits = DataWaitMonitor(plans, means)
         telling_plans = {
-            name: telling(plan, BadRecordReporter(ray.get_runtime_context().current_actor))
+            name: bad_record_reporter(
+                plan, BadRecordReporter(ray.get_runtime_context().current_actor)
+            )
             for name, plan in plans.items()
         }
         self._left_out = BadRecordLimits(tuple(plans.values()))
-        self._feeder = DataServer(telling_plans, limits, self._warn, shelf)
-        self._feeder.start()
+        self._data_server = DataServer(telling_plans, limits, self._warn, disk_cache)
+        self._data_server.start()
 
     def fit(self, arguments: Mapping[str, Any], environment: Mapping[str, str]) -> Result:
         """Let Ray Train's controller train to the end.
@@ -144,43 +146,43 @@ class Coordinator:
 
     def cached(self, name: str, lost: int = 0) -> CachedBlocks:
         """Return a cached dataset's blocks of a filling after a lost one; waits for them."""
-        assert self._feeder
-        return self._feeder.cached(name, lost)
+        assert self._data_server
+        return self._data_server.cached(name, lost)
 
     def counts(self, name: str) -> Indices:
         """Return the rows of each fragment of a dataset that has to be counted; waits for them."""
-        assert self._feeder
-        return self._feeder.counts(name)
+        assert self._data_server
+        return self._data_server.counts(name)
 
     def known(self, at: EpochPass) -> Known:
         """Return what was known of the rows of a pass that counts them when it began."""
-        assert self._feeder
-        return self._feeder.known(at)
+        assert self._data_server
+        return self._data_server.known(at)
 
     def learn(self, name: str, fragment: int, rows: int) -> None:
         """Take in how many rows a fragment of a dataset has."""
-        assert self._feeder
-        self._feeder.learn(name, fragment, rows)
+        assert self._data_server
+        self._data_server.learn(name, fragment, rows)
 
     def learn_all(self, name: str, counts: Indices) -> None:
         """Take in how many rows all fragments of a dataset have."""
-        assert self._feeder
-        self._feeder.learn_all(name, counts)
+        assert self._data_server
+        self._data_server.learn_all(name, counts)
 
     def spend(self, spending: Spending) -> None:
         """Take in what a task, or a rank, has spent on rows since it last told."""
-        if self._feeder:
-            self._feeder.spend(spending)
+        if self._data_server:
+            self._data_server.spend(spending)
 
     def take(self, at: EpochPass, rank: int) -> Slice | Left | None:
         """Return the rank's next slice of a pass; waits for it."""
-        assert self._feeder
-        return self._feeder.take(at, rank)
+        assert self._data_server
+        return self._data_server.take(at, rank)
 
     def open(self, at: EpochPass) -> None:
         """Begin a pass before its first slice is asked for."""
-        assert self._feeder
-        self._feeder.open(at)
+        assert self._data_server
+        self._data_server.open(at)
 
     @ray.method(concurrency_group=BAD_RECORDS)
     def leave_out(self, told: BadRecordList) -> None:
@@ -195,11 +197,11 @@ class Coordinator:
     def join(self, step: int) -> int:
         """Take in a worker group; return its number."""
         with self._lock:
-            group = self._hub.join(time.time(), step)
+            group = self._run_state.join(time.time(), step)
             if self._waits:
-                self._waits.begin(self._hub.measured(time.time()), self._spent)
-        if self._feeder:
-            self._feeder.leave_before(group)
+                self._waits.begin(self._run_state.measured(time.time()), self._spent)
+        if self._data_server:
+            self._data_server.leave_before(group)
         return group
 
     def begin(self) -> None:
@@ -220,51 +222,51 @@ class Coordinator:
         steps_begun: whether the function has asked for a step.
         """
         with self._lock:
-            self._hub.update(group, seconds, events)
-            self._hub.saves = saves
-            self._hub.steps_begun = steps_begun
-            return self._hub.stop_reason
+            self._run_state.update(group, seconds, events)
+            self._run_state.saves = saves
+            self._run_state.steps_begun = steps_begun
+            return self._run_state.stop_reason
 
     def wait(self, group: int, rank: int, step: int, world_size: int) -> bool:
         """Take in that a rank waits for rows; return whether all ranks stop there."""
         with self._lock:
-            return self._hub.wait(group, rank, step, world_size)
+            return self._run_state.wait(group, rank, step, world_size)
 
     def go_on(self, group: int, rank: int) -> bool:
         """Take in that a rank has the rows that it waited for; return whether all stop here."""
         with self._lock:
-            return self._hub.go_on(group, rank)
+            return self._run_state.go_on(group, rank)
 
     def mark(self, group: int, step: int, at: float, seconds: Mapping[str, float]) -> None:
         """Remember the time spent up to a checkpoint."""
         with self._lock:
-            self._hub.mark(group, at, step, seconds)
+            self._run_state.mark(group, at, step, seconds)
 
     def leave(self, group: int, seconds: Mapping[str, float], ending: FunctionResult) -> None:
         """Take in the end of the training function."""
         with self._lock:
-            self._hub.leave(group, time.time(), seconds, ending)
+            self._run_state.leave(group, time.time(), seconds, ending)
             self._notice(time.time(), is_over=True)
 
     def fail(self, group: int, seconds: Mapping[str, float], failure: Failure) -> None:
         """Take in an exception of the user's; the first one is the cause."""
         with self._lock:
-            self._hub.fail(group, time.time(), seconds, failure)
+            self._run_state.fail(group, time.time(), seconds, failure)
 
     def report(self, reported: Reported, events: Sequence[Event]) -> None:
         """Take in what the user's code reported."""
         with self._lock:
-            self._hub.report(time.time(), reported, events)
+            self._run_state.report(time.time(), reported, events)
 
     def start_over(self) -> None:
         """Take back that training was resumed: its function did not read the checkpoint."""
         with self._lock:
-            self._hub.start_over(time.time())
+            self._run_state.start_over(time.time())
 
     def hold(self, bucket: str, seconds: float) -> None:
         """Take in how long a user's own loop was held up by something."""
         with self._lock:
-            self._hub.hold(bucket, seconds)
+            self._run_state.hold(bucket, seconds)
 
     def keep_passes(self, done: Mapping[str, int]) -> None:
         """Take in the passes that lie behind the report that rank 0 is about to make."""
@@ -276,63 +278,63 @@ class Coordinator:
 
     def place(self, hosts: Sequence[str]) -> None:
         """Take in on which hosts the workers run."""
-        self._hub.hosts = tuple(hosts)
+        self._run_state.hosts = tuple(hosts)
 
     def lose(self, message: str) -> None:
         """Take in that workers were lost, which start again."""
         with self._lock:
-            self._hub.lose(time.time(), message)
+            self._run_state.lose(time.time(), message)
 
     def end(self) -> None:
         """Take in the end of a program's training."""
         with self._lock:
-            self._hub.end(time.time())
+            self._run_state.end(time.time())
 
     def tell(self, event: Event) -> None:
         """Take in an event of somebody who is no worker."""
         with self._lock:
-            self._hub.add([event])
+            self._run_state.add([event])
 
     def _warn(self, message: str) -> None:
         self.tell(WarningEvent(time=time.time(), message=message))
 
     def stop(self, reason: str) -> None:
         """Ask the run to stop."""
-        self._hub.stop_reason = reason
+        self._run_state.stop_reason = reason
 
     def look(self) -> View:
         """Return the state and the events since the last look; one driver looks."""
         with self._lock:
-            hub, now = self._hub, time.time()
-            hub.add(self._left_out.events(now))
+            run_state, now = self._run_state, time.time()
+            run_state.add(self._left_out.events(now))
             self._notice(now)
-            found = self._waits and self._waits.verdict(hub.measured(now), self._spent)
+            found = self._waits and self._waits.verdict(run_state.measured(now), self._spent)
             lately = self._waits and self._waits.now
             return View(
                 now,
-                hub.take(),
-                hub.groups,
-                hub.failure,
-                hub.ending,
-                hub.reported,
-                hub.seconds(now),
-                hub.hosts,
-                hub.saves,
+                run_state.take(),
+                run_state.groups,
+                run_state.failure,
+                run_state.ending,
+                run_state.reported,
+                run_state.seconds(now),
+                run_state.hosts,
+                run_state.saves,
                 self._spent,
                 found.message if found else None,
                 lately.message if lately else None,
-                hub.steps_begun,
-                hub.waiting_ranks,
+                run_state.steps_begun,
+                run_state.waiting_ranks,
             )
 
     @property
     def _spent(self) -> Spending:
-        return self._feeder.spent if self._feeder else {}
+        return self._data_server.spent if self._data_server else {}
 
     def _notice(self, now: float, *, is_over: bool = False) -> None:
         """Tell what training waits for, where it is time to."""
         if self._waits is None:
             return
-        said = self._waits.notice(self._hub.measured(now), self._spent, is_over=is_over)
+        said = self._waits.notice(self._run_state.measured(now), self._spent, is_over=is_over)
         if said:
-            self._hub.add([WarningEvent(time=now, message=said)])
+            self._run_state.add([WarningEvent(time=now, message=said)])

@@ -54,12 +54,14 @@ def why_counted(plan: DatasetPlan, part: DatasetPlan) -> str:
     return ", as the framework needs their number: files of trainshed data write tell it"
 
 
-def say_stage(plan: DatasetPlan, lane: StageRate, stage: StageKey) -> str:
+def say_stage(plan: DatasetPlan, stage_rate: StageRate, stage: StageKey) -> str:
     """Return what a stage takes of a row, and how many rows its lane can do."""
-    own = 1000 * lane.stages[stage] / lane.rows
-    whole = 1000 * lane.row_seconds
+    own = 1000 * stage_rate.stages[stage] / stage_rate.rows
+    whole = 1000 * stage_rate.row_seconds
     of = f"{own:.3g} ms a row" if own > 0.95 * whole else f"{own:.3g} of {whole:.3g} ms a row"
-    return f"{words_of(plan, stage)} needs {of} on {lane.say()} = {lane.rate:,.0f} rows/s"
+    return (
+        f"{words_of(plan, stage)} needs {of} on {stage_rate.say()} = {stage_rate.rate:,.0f} rows/s"
+    )
 
 
 def cheaper(plan: DatasetPlan, stage: StageKey, means: Means) -> Iterator[str]:

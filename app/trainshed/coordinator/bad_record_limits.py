@@ -39,20 +39,20 @@ class BadRecordLimits:
         Raises:
             DataError: when more is left out than may be.
         """
-        ledger = self._ledgers[told.field]
-        ledger.take(told)
-        if excess := ledger.excess:
+        bad_record_log = self._ledgers[told.field]
+        bad_record_log.take(told)
+        if excess := bad_record_log.excess:
             raise DataError(excess)
 
     def events(self, now: float) -> list[Event]:
         """Return what is new since the last call; with the first of a dataset comes a warning."""
         new: list[Event] = []
-        for field, ledger in self._ledgers.items():
+        for field, bad_record_log in self._ledgers.items():
             rows, records = self._told[field]
-            if ledger.rows == rows:
+            if bad_record_log.rows == rows:
                 continue
-            first = tuple(record.say() for record in ledger.first)
-            self._told[field] = (ledger.rows, len(first))
+            first = tuple(record.say() for record in bad_record_log.first)
+            self._told[field] = (bad_record_log.rows, len(first))
             if not rows:
                 message = (
                     f"{field}: rows that cannot be used are left out (onBadRecord: skip), and "
@@ -60,5 +60,7 @@ class BadRecordLimits:
                 )
                 new.append(WarningEvent(time=now, message=message))
             name = self._names[field]
-            new.append(BadRecords(time=now, dataset=name, rows=ledger.rows, first=first[records:]))
+            new.append(
+                BadRecords(time=now, dataset=name, rows=bad_record_log.rows, first=first[records:])
+            )
         return new

@@ -13,7 +13,7 @@ from trainshed.coordinator.advice import (
     say_stage,
     why_counted,
 )
-from trainshed.coordinator.stage_rates import shortest_lane
+from trainshed.coordinator.stage_rates import slowest_stage
 from trainshed.data.sampler.stage_time import (
     AUGMENT,
     BATCH,
@@ -96,7 +96,7 @@ def diagnose(
     ways: Sequence[Callable[[], tuple[StageKey, str] | None]] = (
         case.made_ahead,
         case.read_ahead,
-        case.short_lane,
+        case.slow_stage,
         case.first_batches,
         case.no_rows,
     )
@@ -106,17 +106,17 @@ def diagnose(
 
 def say_limit(plan: DatasetPlan, spent: Spending, means: Means) -> str | None:
     """Return which stage limits a dataset where nobody trains; None where nothing was measured."""
-    lane = shortest_lane(plan, spent, means)
-    if lane is None:
+    stage_rate = slowest_stage(plan, spent, means)
+    if stage_rate is None:
         return None
-    stage = lane.slowest
-    each = f"{lane.rate / lane.number:,.0f} rows/s each"
+    stage = stage_rate.slowest
+    each = f"{stage_rate.rate / stage_rate.number:,.0f} rows/s each"
     advice = [
-        *([f"more {lane.field} ({each})"] if lane.field else []),
+        *([f"more {stage_rate.field} ({each})"] if stage_rate.field else []),
         *cheaper(plan, stage, means),
     ]
     more = f"; what helps: {', or '.join(advice)}" if advice else ""
-    return f"slowest: {say_stage(plan, lane, stage)}{more}"
+    return f"slowest: {say_stage(plan, stage_rate, stage)}{more}"
 
 
 @dataclass(frozen=True)
@@ -148,16 +148,16 @@ class _Case:
         if not self.means.reads_ahead:
             return None
         said = f"{self.loop.waiting:.0f} s before the first step, until all rows were read"
-        lane = shortest_lane(self.plan, self.spent, self.means)
-        if lane is None:
+        stage_rate = slowest_stage(self.plan, self.spent, self.means)
+        if stage_rate is None:
             return self._key(READ), said
-        stage = lane.slowest
+        stage = stage_rate.slowest
         advice = [
-            *([f"set more {lane.field}"] if lane.field else []),
+            *([f"set more {stage_rate.field}"] if stage_rate.field else []),
             *cheaper(self.plan, stage, self.means),
         ]
         more = f": {', or '.join(advice)}" if advice else ""
-        return stage, f"{said}; {say_stage(self.plan, lane, stage)}{more}"
+        return stage, f"{said}; {say_stage(self.plan, stage_rate, stage)}{more}"
 
     def made_ahead(self) -> tuple[StageKey, str] | None:
         """Return what all rows are read for before the first batch, where most waiting is then."""
@@ -181,16 +181,15 @@ class _Case:
             return self._key(READ), f"{seconds}, for {said}: set {', or '.join(advice)}"
         return None
 
-    def short_lane(self) -> tuple[StageKey, str] | None:
+    def slow_stage(self) -> tuple[StageKey, str] | None:
         """Return the stage that is too slow for what training takes, with its lane's numbers."""
-        lane = shortest_lane(self.plan, self.spent, self.means)
-        if lane is None or lane.given > ENOUGH * self._wanted:
+        stage_rate = slowest_stage(self.plan, self.spent, self.means)
+        if stage_rate is None or stage_rate.given > ENOUGH * self._wanted:
             return None
-        stage = lane.slowest
-        advice = [*self._more(lane, stage), *cheaper(self.plan, stage, self.means)]
-        said = (
-            f"{say_stage(self.plan, lane, stage)}, training takes {self._wanted / lane.takers:,.0f}"
-        )
+        stage = stage_rate.slowest
+        advice = [*self._more(stage_rate, stage), *cheaper(self.plan, stage, self.means)]
+        wanted = self._wanted / stage_rate.takers
+        said = f"{say_stage(self.plan, stage_rate, stage)}, training takes {wanted:,.0f}"
         return stage, f"{said}: {', or '.join(advice)}"
 
     def first_batches(self) -> tuple[StageKey, str] | None:
@@ -198,7 +197,7 @@ class _Case:
         if not self._waits_at_first:
             return None
         seconds = f"{self._first:.0f} s before first batches of epochs"
-        if rows := self.plan.mixed_rows:
+        if rows := self.plan.shuffle_buffer_rows:
             said = f"for which a buffer of {rows:,} rows fills up: set a smaller shuffle.bufferSize"
         else:
             said = "later ones come in time: make epochs longer by rowsPerEpoch"
@@ -224,12 +223,15 @@ class _Case:
             said = "each batch is made when it is asked for: set feed.prefetchBatches to 2"
         return self._key(BATCH), said
 
-    def _more(self, lane: StageRate, stage: StageKey) -> Iterator[str]:
+    def _more(self, stage_rate: StageRate, stage: StageKey) -> Iterator[str]:
         """Yield how more of a lane would do it."""
         plan, means = self.plan, self.means
-        number = max(lane.number + 1, math.ceil(self._wanted / lane.takers * lane.row_seconds))
-        if lane.field == "data.cpus":
-            yield more_cpus(means, number, lane.number)
+        number = max(
+            stage_rate.number + 1,
+            math.ceil(self._wanted / stage_rate.takers * stage_rate.row_seconds),
+        )
+        if stage_rate.field == "data.cpus":
+            yield more_cpus(means, number, stage_rate.number)
         elif stage.stage.startswith(AUGMENT):
             yield "set cache: objects, with which the data's CPUs augment"
         elif stage.stage == TRANSFER:

@@ -123,7 +123,7 @@ class StageRate:
         return f"{self.number} {self.who}"
 
 
-def shortest_lane(plan: DatasetPlan, spent: Spending, means: Means) -> StageRate | None:
+def slowest_stage(plan: DatasetPlan, spent: Spending, means: Means) -> StageRate | None:
     """Return the lane that gives workers the fewest rows a second; None where none was measured."""
     return min(lanes_of(plan, spent, means), key=lambda each: each.given, default=None)
 
@@ -145,11 +145,15 @@ def lanes_of(plan: DatasetPlan, spent: Spending, means: Means) -> list[StageRate
     who = "CPU for data" if means.cpus == 1 else "CPUs for data"
     takers = 1 if plan.split else means.workers  # a row that all get is made once
     threads = "worker's thread" if means.workers == 1 else "workers' threads"
-    lanes = [
+    stage_rates = [
         StageRate(of_data, made, means.cpus, who, "data.cpus", plan.task_cpus, takers),
         StageRate(of_worker, given, means.workers, threads),
     ]
-    return [lane for lane in lanes if lane.rows and sum(lane.stages.values()) > 0]
+    return [
+        stage_rate
+        for stage_rate in stage_rates
+        if stage_rate.rows and sum(stage_rate.stages.values()) > 0
+    ]
 
 
 def words_of(plan: DatasetPlan, key: StageKey) -> str:

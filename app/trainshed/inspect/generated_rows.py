@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from trainshed.data.sampler.dataset_plan import telling
+from trainshed.data.sampler.dataset_plan import bad_record_reporter
 from trainshed.data.sources.column_arrays import num_rows
 from trainshed.data.sources.errors import as_fault, raise_again
 from trainshed_api.errors import SpecError
@@ -116,7 +116,7 @@ class GeneratedRows:
         # The caller reports a failure, so Ray's log of it is not needed.
         quiet("ray.data", logging.CRITICAL)
         configure(self.cpus, {})
-        with self._telling() as plan:
+        with self._bad_record_reporter() as plan:
             dataset = made_whole(plan) if plan.is_made_whole else fragments_dataset(plan)
             for bundle in dataset.iter_internal_ref_bundles():
                 for entry in bundle.blocks:
@@ -124,7 +124,7 @@ class GeneratedRows:
                         yield entry.ref, int(rows)
 
     @contextlib.contextmanager
-    def _telling(self) -> Iterator[DatasetPlan]:
+    def _bad_record_reporter(self) -> Iterator[DatasetPlan]:
         """Yield the plan whose tasks report bad records, and add them at the end."""
         if self.left_out is None:
             yield self.plan
@@ -136,7 +136,7 @@ class GeneratedRows:
         made = ray.remote(Counting).options(num_cpus=0).remote(self.left_out.anew())
         counting = cast("ActorHandle[Counting]", made)
         try:
-            yield telling(self.plan, BadRecordReporter(counting))
+            yield bad_record_reporter(self.plan, BadRecordReporter(counting))
         finally:
             remote: Callable[[], ray.ObjectRef[list[BadRecordList]]] = counting.told.remote
             for told in ray.get(remote()):

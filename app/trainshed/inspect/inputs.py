@@ -16,7 +16,7 @@ from trainshed.data.sampler.sizes import CacheMemory, Measured
 from trainshed.data.sources.dataset_files import formats_of, open_source
 from trainshed.data.sources.fragment_reader import Reading
 from trainshed.data.sources.listing import names_of
-from trainshed.data.sources.opener import reach_of
+from trainshed.data.sources.opener import store_options_of
 from trainshed.functions import find, find_for_rows
 from trainshed.inspect.generated_rows import GeneratedRows
 from trainshed.inspect.skipped_records import SkippedRecords
@@ -154,7 +154,9 @@ def open_dataset(file: Path, name: str, cpus: int, *, raw: bool) -> RowInput | G
     if dataset.read.path is None:
         _check_functions(transforms)
         return _made(run, name, dataset, None, cpus)
-    at = locate_source(dataset.read.path, home, f"{field}.read.path", reach_of(dataset.read))
+    at = locate_source(
+        dataset.read.path, home, f"{field}.read.path", store_options_of(dataset.read)
+    )
     skips_bad = dataset.on_bad_record == "skip"
     source = open_source(at, dataset.read, f"{field}.read", skips_bad=skips_bad)
     _check_functions(transforms)

@@ -223,14 +223,14 @@ def of_fragments(
         InfrastructureError: if a process is killed, or the storage does not return them.
     """
     anew = given.left_out.anew() if given.left_out else None
-    reading = functools.partial(_telling, call, anew)
+    reading = functools.partial(_bad_record_reporter, call, anew)
     for result, told in in_order(reading, fragments, processes, ahead):
         if given.left_out and told:
             given.left_out(told)
         yield result
 
 
-def _telling(
+def _bad_record_reporter(
     call: Callable[[Fragment, Tell | None], Result], anew: SkippedRecords | None, fragment: Fragment
 ) -> tuple[Result, BadRecordList | None]:
     """Return the result of a function, and the last report of its callback."""

@@ -22,7 +22,7 @@ class SkippedRecords:
 
     def __init__(self, field: str, limit: int, likely_rows: int) -> None:
         self._field, self._limit, self._likely_rows = field, limit, likely_rows
-        self._ledger = BadRecordLog(field, limit, likely_rows)
+        self._bad_record_log = BadRecordLog(field, limit, likely_rows)
 
     def __call__(self, told: BadRecordList) -> None:
         """Add the bad records of a fragment.
@@ -30,8 +30,8 @@ class SkippedRecords:
         Raises:
             DataError: if the limit is exceeded.
         """
-        self._ledger.take(told)
-        if excess := self._ledger.excess:
+        self._bad_record_log.take(told)
+        if excess := self._bad_record_log.excess:
             raise DataError(excess)
 
     def anew(self) -> SkippedRecords:
@@ -40,9 +40,9 @@ class SkippedRecords:
 
     def say(self) -> str | None:
         """Return the number of skipped rows and the first of them; None if there are none."""
-        if not self._ledger.rows:
+        if not self._bad_record_log.rows:
             return None
         return (
-            f"{self._field}: {self._ledger.rows} rows that cannot be used are left out "
-            f"(onBadRecord: skip). The first: {self._ledger.first[0].say()}"
+            f"{self._field}: {self._bad_record_log.rows} rows that cannot be used are left out "
+            f"(onBadRecord: skip). The first: {self._bad_record_log.first[0].say()}"
         )

@@ -76,7 +76,7 @@ class WriteSummary:
 def write(
     given: RowInput | GeneratedRows,
     to: Folder,
-    wish: WriteOptions,
+    options: WriteOptions,
     told: Callable[[Fragment], None],
 ) -> WriteSummary:
     """Write all rows, after their transforms, into a folder that is new or empty.
@@ -84,7 +84,7 @@ def write(
     Args:
         given: the rows.
         to: the folder.
-        wish: options.
+        options: options.
         told: called with each fragment that was read.
 
     Raises:
@@ -97,8 +97,8 @@ def write(
     if not is_free(to):
         raise _taken(to)
     if isinstance(given, GeneratedRows):
-        schema, made = _made_tables(given, wish)
-        return _written(to, schema, wish, lambda _: made)
+        schema, made = _made_tables(given, options)
+        return _written(to, schema, options, lambda _: made)
     pairs = samples(given)
     looked = [after for _, after in pairs if num_rows(after)] or [_first(given)]
     schema = schema_of(looked, given.source.schema, as_read=not given.transforms)
@@ -110,21 +110,21 @@ def write(
     how = given.reading(max(asked, int(CHUNK_BYTES / max(row_bytes, read_bytes))))
 
     def make(aside: Path) -> Iterator[pa.Table]:
-        tables = _tables(given, how, schema, all_bytes, wish, told)
-        if wish.seed is None:
+        tables = _tables(given, how, schema, all_bytes, options, told)
+        if options.seed is None:
             return tables
-        return shuffled(tables, wish.seed, num_buckets(all_bytes), aside)
+        return shuffled(tables, options.seed, num_buckets(all_bytes), aside)
 
-    return _written(to, schema, wish, make)
+    return _written(to, schema, options, make)
 
 
 def _written(
-    to: Folder, schema: pa.Schema, wish: WriteOptions, make: Callable[[Path], Iterable[pa.Table]]
+    to: Folder, schema: pa.Schema, options: WriteOptions, make: Callable[[Path], Iterable[pa.Table]]
 ) -> WriteSummary:
     """Write tables; make: returns them, called with an empty folder for temporary files."""
     try:
         with fill(to) as filling:
-            files = _Files(filling, schema, wish)
+            files = _Files(filling, schema, options)
             for table in make(filling.aside):
                 files.take(table)
             return files.end()
@@ -132,11 +132,13 @@ def _written(
         raise _taken(to) from error
 
 
-def _made_tables(given: GeneratedRows, wish: WriteOptions) -> tuple[pa.Schema, Iterator[pa.Table]]:
+def _made_tables(
+    given: GeneratedRows, options: WriteOptions
+) -> tuple[pa.Schema, Iterator[pa.Table]]:
     """Return the types of Ray Data's rows, from the first ones, and all rows."""
-    if wish.seed is not None:
+    if options.seed is not None:
         want = f"it left out, as {given.maker} makes these rows: write them, then shuffle the files"
-        raise SpecError([Problem("--shuffle", str(wish.seed), want)])
+        raise SpecError([Problem("--shuffle", str(options.seed), want)])
     tables = given.tables(CHUNK_BYTES)
     looked = list(islice(tables, MADE_TABLES))
     if not looked:
@@ -195,15 +197,15 @@ def _tables(  # noqa: PLR0913, PLR0917 - what is read, and by whom
     how: Reading,
     schema: pa.Schema,
     all_bytes: float,
-    wish: WriteOptions,
+    options: WriteOptions,
     told: Callable[[Fragment], None],
 ) -> Iterator[pa.Table]:
     """Yield all rows in order."""
     fragments = given.source.fragments
     mean_bytes = max(1.0, all_bytes / len(fragments))
-    ahead = max(1, min(2 * wish.processes, int(AHEAD_BYTES / mean_bytes)))
+    ahead = max(1, min(2 * options.processes, int(AHEAD_BYTES / mean_bytes)))
     call = functools.partial(_whole, how, schema)
-    read = of_fragments(given, call, fragments, wish.processes, ahead)
+    read = of_fragments(given, call, fragments, options.processes, ahead)
     for fragment, made in zip(fragments, read, strict=True):
         if made is None:
             found = chunks(how, fragment, given.left_out)
@@ -225,8 +227,8 @@ def _whole(
 class _Files:
     """Splits rows into files and row groups, and passes on each complete file."""
 
-    def __init__(self, filling: StagedFolder, schema: pa.Schema, wish: WriteOptions) -> None:
-        self._filling, self._schema, self._wish = filling, schema, wish
+    def __init__(self, filling: StagedFolder, schema: pa.Schema, options: WriteOptions) -> None:
+        self._filling, self._schema, self._options = filling, schema, options
         self._repeated = [
             field.name for field in schema if any(fits(field.type) for fits in _REPEATED)
         ]
@@ -237,14 +239,14 @@ class _Files:
     def take(self, table: pa.Table) -> None:
         """Add the next rows."""
         while table.num_rows:
-            most = self._wish.rows_per_file or table.num_rows + self._rows_of_file
+            most = self._options.rows_per_file or table.num_rows + self._rows_of_file
             part = table.slice(0, min(self._rows_that_fit(table), most - self._rows_of_file))
             table = table.slice(part.num_rows)
             if self._group and self._group_bytes() + part.nbytes > GROUP_BYTES:
                 self._end_group()
             self._group.append(part)
             self._rows_of_file += part.num_rows
-            if self._rows_of_file == self._wish.rows_per_file:
+            if self._rows_of_file == self._options.rows_per_file:
                 self._end_file()
 
     def end(self) -> WriteSummary:
@@ -266,7 +268,7 @@ class _Files:
                 self._file, self._schema, compression="zstd", use_dictionary=self._repeated
             )
         self._writer.write_table(table, row_group_size=table.num_rows)
-        if self._file.stat().st_size >= self._wish.file_bytes:
+        if self._file.stat().st_size >= self._options.file_bytes:
             self._end_file()
 
     def _end_file(self) -> None:

@@ -29,16 +29,16 @@ class Fed:
     Args:
         batches: of this rank.
         pair: makes (inputs, targets), or these and the weights of the rows, of a batch's columns.
-        num_ranks: number of workers.
+        world_size: number of workers.
         is_weighted: whether rows have the weights that training needs.
     """
 
     def __init__(
-        self, batches: Iterator[Batch], pair: Pair, num_ranks: int, *, is_weighted: bool
+        self, batches: Iterator[Batch], pair: Pair, world_size: int, *, is_weighted: bool
     ) -> None:
         self._batches = batches
         self._pair = pair
-        self._num_ranks = num_ranks
+        self._world_size = world_size
         self._is_weighted = is_weighted
         self.totals: list[int] = []
         self.error: Exception | None = None
@@ -47,7 +47,7 @@ class Fed:
         """Return the pass as Keras evaluates it."""
         elements = self.elements()
         first = next(elements)
-        signature = tf.nest.map_structure(_spec, first)
+        signature = tf.structure.map_structure(_spec, first)
 
         def generate() -> Iterator[object]:
             return chain([first], elements)
@@ -56,7 +56,7 @@ class Fed:
             made = tf.data.Dataset.from_generator(generate, output_signature=signature)
             return made.prefetch(AHEAD)
 
-        if self._num_ranks == 1:
+        if self._world_size == 1:
             return make()
         return strategy.distribute_datasets_from_function(make)
 
@@ -74,7 +74,7 @@ class Fed:
             for batch in self._batches:
                 columns = {name: tensor.numpy() for name, tensor in batch.tensors.items()}
                 element = self._weigh(_tuples(self._pair(columns)), batch)
-                now = [np.shape(array)[1:] for array in tf.nest.flatten(element)]
+                now = [np.shape(array)[1:] for array in tf.structure.flatten(element)]
                 if shapes is not None and now != shapes:
                     raise ValueError(
                         f"pair: got a batch with rows of the shapes {now} after one of {shapes}; "
@@ -97,9 +97,9 @@ class Fed:
             raise ValueError(
                 f"pair: got {said}; want (inputs, targets) or (inputs, targets, weights)"
             )
-        if not self._is_weighted or self._num_ranks == 1:
+        if not self._is_weighted or self._world_size == 1:
             return element
-        weight = batch.rows * self._num_ranks / batch.total
+        weight = batch.rows * self._world_size / batch.total
         rows = len(next(iter(batch.tensors.values())))  # one that counts for nothing is there too
         own = element[2] if len(element) == 3 else np.ones(rows)  # noqa: PLR2004 - as above
         return (*element[:2], np.asarray(own, dtype=np.float32) * np.float32(weight))

@@ -67,8 +67,8 @@ class KerasRun(EpochRun):
         model.distribute_reduction_method = "first"
         state = KerasState(model, self.strategy)
         self._tracked = model, state
-        self._loop.survivors = state
-        with self._loop.meter.inside(CHECKPOINTING):
+        self._loop.checkpoint_adapter = state
+        with self._loop.phase_timer.inside(CHECKPOINTING):
             self._loop.saver.restore(state)
 
     def fit(
@@ -139,7 +139,7 @@ class KerasRun(EpochRun):
             reading = positions.open(dataset, epoch, in_epochs=True)
             at = self._feeds.passing_beside_steps(dataset, reading.start)
         feed = self._feeds.feed(dataset)
-        with self._loop.meter.inside(WAITING):
+        with self._loop.phase_timer.inside(WAITING):
             count = self._waited_for(lambda: feed.steps(at)).count
         done = self._loop.position.step_in_epoch
         self._loop.steps_in_epoch = done + count - at.first_step
@@ -151,7 +151,7 @@ class KerasRun(EpochRun):
             told.on_epoch_begin(epoch)
         batches = self._feeds.batches(dataset, at, lambda batch: batch)
         batches.while_waiting = self._while_waiting
-        taken = self._each_waited_for(self._loop.meter.waiting_for(batches, dataset))
+        taken = self._each_waited_for(self._loop.phase_timer.waiting_for(batches, dataset))
         if reading is not None:
             taken = self._loop.dataset_positions.counted(reading, taken)
         with self._fed(batches, taken, pair, trains=True) as fed:
@@ -184,7 +184,7 @@ class KerasRun(EpochRun):
         """
         (model, _), loop = self._model(), self._loop
         feed = self._feeds.feed(dataset)
-        with loop.meter.inside(EVALUATING):
+        with loop.phase_timer.inside(EVALUATING):
             self._share_statistics(model)
             at = self._whole(dataset)
             steps = self._waited_for(lambda: feed.steps(at)).count

@@ -39,11 +39,11 @@ def prepare(threads: int, *, has_gpu: bool) -> None:
         tf.config.experimental.set_memory_growth(device, enable=True)
 
 
-def join(control: Control, rank: int, num_ranks: int) -> tf.distribute.Strategy:
+def join(control: Control, rank: int, world_size: int) -> tf.distribute.Strategy:
     """Return the strategy by which all ranks train one model. A collective."""
     import tensorflow as tf
 
-    if num_ranks == 1:
+    if world_size == 1:
         return tf.distribute.get_strategy()
     address, port = free_address()
     workers = _addresses(control, f"[{address}]:{port}" if ":" in address else f"{address}:{port}")

@@ -72,10 +72,10 @@ def kept_of(plan: DatasetPlan, num_workers: int, batch_size: int) -> CachedDatas
 
 def _window_rows(plan: DatasetPlan, num_workers: int, batch_size: int) -> int:
     """Return the rows of a window of all workers, or of each where each gets all rows."""
-    if not plan.mixed_rows:
+    if not plan.shuffle_buffer_rows:
         return 0
     step = batch_size if plan.split else share(batch_size, num_workers, 0)
-    return step * span_of(plan.mixed_rows, step)
+    return step * span_of(plan.shuffle_buffer_rows, step)
 
 
 def check_memory(
@@ -179,7 +179,7 @@ def _too_much_for_a_worker(plan: DatasetPlan) -> tuple[str, str, str]:
     if plan.cache == "workers":
         return f"{plan.field}.cache", "workers", "objects, disk or none"
     want = "less (a window has at least two steps of spec.batchSize)"
-    return f"{plan.field}.shuffle.bufferSize", str(plan.mixed_rows), want
+    return f"{plan.field}.shuffle.bufferSize", str(plan.shuffle_buffer_rows), want
 
 
 def _sum(sizes: Iterable[Size]) -> Size:

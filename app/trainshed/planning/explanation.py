@@ -85,7 +85,7 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int, storage: str) -
     if plan.shuffle.mode in ("blocks", "global"):
         yield f"shuffle   {plan.shuffle.mode}, other in each epoch"
     yield f"split     {'each worker its share' if plan.split else 'every worker all rows'}"
-    if rows := plan.mixed_rows:
+    if rows := plan.shuffle_buffer_rows:
         yield f"shuffle   {rows} rows in the buffers of all workers, other in each epoch"
     if plan.rows_per_epoch:
         yield f"epoch     {plan.rows_per_epoch} rows, going on where the last one stopped"

@@ -63,7 +63,7 @@ def _share_files(one: Source, other: Source) -> bool:
     """Say whether files may be in both: of a table's versions some are, or hold the same rows."""
     a, b = one.scan, other.scan
     # What follows a file's question mark may be which one is meant.
-    stores = [(scan.root, scan.reach.endpoint, scan.reach.query) for scan in (a, b)]
+    stores = [(scan.root, scan.store_options.endpoint, scan.store_options.query) for scan in (a, b)]
     if stores[0] != stores[1]:
         return False
     names = {file.path for file in one.files}

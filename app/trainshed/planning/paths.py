@@ -66,14 +66,16 @@ def locate(text: str, home: Folder, field: str) -> Folder:
         raise SpecError([Problem(field, got, str(error))]) from error
 
 
-def locate_source(text: str, home: Folder, field: str, reach: StoreOptions = AS_USUAL) -> Folder:
+def locate_source(
+    text: str, home: Folder, field: str, store_options: StoreOptions = AS_USUAL
+) -> Folder:
     """Return where a dataset lies: as `locate` does, or a file on the web.
 
     Args:
         text: a path or an address.
         home: what a relative path lies under.
         field: the spec's field of the path.
-        reach: of its store.
+        store_options: of its store.
 
     Raises:
         SpecError: for an address of a kind that is not known.
@@ -85,8 +87,8 @@ def locate_source(text: str, home: Folder, field: str, reach: StoreOptions = AS_
             got = None if "@" in text else shown(text)
             raise SpecError([Problem(field, got, str(error))]) from error
     if is_rays_anonymous(text):
-        text, reach = without_anonymous(text), replace(reach, is_anonymous=True)
-    return reached(locate(text, home, field), reach)
+        text, store_options = without_anonymous(text), replace(store_options, is_anonymous=True)
+    return reached(locate(text, home, field), store_options)
 
 
 def check_cache(read: ReadSpec, field: str) -> None:

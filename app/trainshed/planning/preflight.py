@@ -36,7 +36,7 @@ from trainshed.data.sources.dataset_files import open_source, read_sample
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.feed_types import check_dtype, place_in
 from trainshed.data.sources.fragment_reader import first_rows, reading
-from trainshed.data.sources.opener import is_rays_anonymous, reach_of, without_anonymous
+from trainshed.data.sources.opener import is_rays_anonymous, store_options_of, without_anonymous
 from trainshed.data.sources.stratifying import KnownStrata
 from trainshed.failures import InfrastructureError
 from trainshed.functions import (
@@ -265,8 +265,8 @@ def _plan(  # noqa: PLR0913, PLR0917 - a dataset, and what it is for
     source = None
     if dataset.read.path is not None:
         check_cache(dataset.read, f"{field}.read")
-        reach = reach_of(dataset.read)
-        path = locate_source(dataset.read.path, home, f"{field}.read.path", reach)
+        store_options = store_options_of(dataset.read)
+        path = locate_source(dataset.read.path, home, f"{field}.read.path", store_options)
         skips_bad = dataset.on_bad_record == "skip"
         at = f"{field}.read"
         source = open_source(path, dataset.read, at, skips_bad=skips_bad, known=known)

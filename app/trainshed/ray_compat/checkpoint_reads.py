@@ -21,7 +21,7 @@ Answer = TypeVar("Answer")
 def tell_reads(on_read: Callable[[], None]) -> None:
     """Call `on_read` before the function of this worker is given a checkpoint."""
 
-    def telling(read: Callable[Arguments, Answer]) -> Callable[Arguments, Answer]:
+    def bad_record_reporter(read: Callable[Arguments, Answer]) -> Callable[Arguments, Answer]:
         @wraps(read)
         def told(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Answer:
             on_read()
@@ -31,4 +31,4 @@ def tell_reads(on_read: Callable[[], None]) -> None:
 
     asked = get_train_fn_utils()
     for name in ("get_checkpoint", "get_all_reported_checkpoints"):
-        setattr(asked, name, telling(getattr(asked, name)))
+        setattr(asked, name, bad_record_reporter(getattr(asked, name)))

@@ -43,7 +43,7 @@ class PlannedShard(DataIterator):
 
     Args:
         facts: of the dataset.
-        num_ranks: number of workers.
+        world_size: number of workers.
         begin: called when an iteration begins; returns its blocks.
         end: called when an iteration is over, with the seconds that it made the function wait.
     """
@@ -51,12 +51,12 @@ class PlannedShard(DataIterator):
     def __init__(
         self,
         facts: IteratorFacts,
-        num_ranks: int,
+        world_size: int,
         begin: Callable[[], Iterator[Block]],
         end: Callable[[float], None],
     ) -> None:
         self._facts = facts
-        self._num_ranks = num_ranks
+        self._world_size = world_size
         self._begin = begin
         self._end = end
         self._stats = DatasetStats(metadata={}, parent=None)
@@ -93,7 +93,7 @@ class PlannedShard(DataIterator):
 
     def world_size(self) -> int:
         """Return the number of workers."""
-        return self._num_ranks
+        return self._world_size
 
     def _get_dataset_tag(self) -> dict[str, str | None]:
         return {"dataset": self._facts.name, "split_index": None}

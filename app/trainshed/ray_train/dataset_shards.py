@@ -43,7 +43,7 @@ class ShardProvider:
 
         run = running()
         assert run
-        return run.own_loop.shard(dataset_info.dataset_name)
+        return run.plain_function.shard(dataset_info.dataset_name)
 
 
 class PassKeeper(TrainContextCallback):
@@ -63,9 +63,9 @@ class PassKeeper(TrainContextCallback):
 
         run = running()
         if run and run.rank == 0:
-            own_loop = run.own_loop
-            self._line.call(lambda _: own_loop.settle_resume())
-            if own_loop.passes.done:
-                done = dict(own_loop.passes.done)
+            plain_function = run.plain_function
+            self._line.call(lambda _: plain_function.settle_resume())
+            if plain_function.passes.done:
+                done = dict(plain_function.passes.done)
                 self._line.call(lambda coordinator: coordinator.keep_passes(done))
         yield

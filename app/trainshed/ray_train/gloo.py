@@ -67,20 +67,20 @@ def join(address: str, port: int) -> None:
     import torch.distributed
 
     context = ray.train.get_context()
-    rank, num_ranks = context.get_world_rank(), context.get_world_size()
+    rank, world_size = context.get_world_rank(), context.get_world_size()
     os.environ.update(
         {
             "MASTER_ADDR": address,
             "MASTER_PORT": str(port),
             "RANK": str(rank),
-            "WORLD_SIZE": str(num_ranks),
+            "WORLD_SIZE": str(world_size),
             "LOCAL_RANK": str(context.get_local_rank()),
             "LOCAL_WORLD_SIZE": str(context.get_local_world_size()),
             "NODE_RANK": str(context.get_node_rank()),
         }
     )
     torch.distributed.init_process_group(
-        "gloo", rank=rank, world_size=num_ranks, timeout=timedelta(seconds=TIMEOUT_SECONDS)
+        "gloo", rank=rank, world_size=world_size, timeout=timedelta(seconds=TIMEOUT_SECONDS)
     )
 
 

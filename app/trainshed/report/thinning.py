@@ -29,7 +29,7 @@ def smooth_points(points: Sequence[Point], width: int) -> tuple[Point, ...]:
     half = width // 2
     smoothed = []
     for index, (x, _) in enumerate(points):
-        reach = min(half, index, len(points) - 1 - index)
-        total = sums[index + reach + 1] - sums[index - reach]
-        smoothed.append((x, total / (2 * reach + 1)))
+        store_options = min(half, index, len(points) - 1 - index)
+        total = sums[index + store_options + 1] - sums[index - store_options]
+        smoothed.append((x, total / (2 * store_options + 1)))
     return tuple(smoothed)

@@ -53,20 +53,20 @@ def open_web(text: str) -> Bucket:
     from trainshed.storage.bucket import Bucket  # imported late, as below
 
     where, _, query = text.partition("#")[0].partition("?")
-    return Bucket(where, reach=StoreOptions(query=query))
+    return Bucket(where, store_options=StoreOptions(query=query))
 
 
-def reached(folder: Folder, reach: StoreOptions) -> Folder:
+def reached(folder: Folder, store_options: StoreOptions) -> Folder:
     """Return the folder of a dataset's address; a disk folder is used as it is."""
-    if folder.path or reach == AS_USUAL:
+    if folder.path or store_options == AS_USUAL:
         return folder
     from trainshed.storage.bucket import Bucket
 
     assert isinstance(folder, Bucket)
-    return replace(folder, reach=reach)
+    return replace(folder, store_options=store_options)
 
 
-def stored_file(where: str, reach: StoreOptions = AS_USUAL) -> Bucket:
+def stored_file(where: str, store_options: StoreOptions = AS_USUAL) -> Bucket:
     """Return a file that a listing named, which is not a folder even if it looks like one.
 
     where: `s3://bucket/key`, or an address on the web, without its query string.
@@ -74,10 +74,10 @@ def stored_file(where: str, reach: StoreOptions = AS_USUAL) -> Bucket:
     from trainshed.storage.bucket import Bucket
 
     if is_web(where):
-        return Bucket(where, reach=reach)
+        return Bucket(where, store_options=store_options)
     scheme, _, rest = where.partition("://")
     bucket, _, key = rest.partition("/")
-    return Bucket(f"{scheme}://{bucket}", key, reach=reach)
+    return Bucket(f"{scheme}://{bucket}", key, store_options=store_options)
 
 
 def _has_keys(scheme: str, found: SplitResult) -> bool:

@@ -50,13 +50,13 @@ class Bucket(Folder):
         root: address of the bucket, `s3://bucket`.
         key: of the folder, without surrounding slashes; empty for the bucket itself.
         is_patient: whether to wait for a server that is unavailable.
-        reach: options of a store that differ from the environment.
+        store_options: options of a store that differ from the environment.
     """
 
     root: str
     key: str = ""
     is_patient: bool = field(default=False, compare=False)
-    reach: StoreOptions = AS_USUAL
+    store_options: StoreOptions = AS_USUAL
 
     @property
     @override
@@ -332,7 +332,7 @@ class Bucket(Folder):
         return False
 
     def _client(self) -> ObjectStore:
-        return client_of(self.root, is_patient=self.is_patient, reach=self.reach)
+        return client_of(self.root, is_patient=self.is_patient, store_options=self.store_options)
 
     def _key(self, name: str) -> str:
         return f"{self.key}/{name}" if self.key else name

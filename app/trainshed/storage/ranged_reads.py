@@ -177,7 +177,10 @@ class Ranges(io.RawIOBase):
         tag = self.stored.tag if self.stored else ""
         if tag and not tag.startswith(_WEAK):
             options["if_match"] = tag
-        client, tries_left = client_of(self._file.root, reach=self._file.reach), _TRIES
+        client, tries_left = (
+            client_of(self._file.root, store_options=self._file.store_options),
+            _TRIES,
+        )
         with told(self._file.root, str(self._file)):
             while True:
                 found = self._answer(client, options)
@@ -210,7 +213,7 @@ class Ranges(io.RawIOBase):
 
     def _asked(self) -> Stored:
         with told(self._file.root, str(self._file)):
-            client = client_of(self._file.root, reach=self._file.reach)
+            client = client_of(self._file.root, store_options=self._file.store_options)
             return stored_of(self._file, obstore.head(client, self._file.key))
 
 
@@ -226,7 +229,7 @@ def stored_on_web(file: Bucket) -> Stored | None:
     Raises:
         PermissionError: if it may be neither inspected nor read.
     """
-    client = client_of(file.root, reach=file.reach)
+    client = client_of(file.root, store_options=file.store_options)
     try:
         with told(file.root, str(file)):
             return stored_of(file, obstore.head(client, file.key))

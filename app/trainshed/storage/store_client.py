@@ -76,14 +76,14 @@ class NoBucketError(OSError):
 
 @functools.lru_cache(maxsize=64)
 def client_of(
-    root: str, *, is_patient: bool = False, reach: StoreOptions = AS_USUAL
+    root: str, *, is_patient: bool = False, store_options: StoreOptions = AS_USUAL
 ) -> ObjectStore:
     """Return the client of a bucket; credentials and endpoint mostly come from the environment.
 
     Args:
         root: `s3://bucket`, or the URL of one file on the web with an empty key.
         is_patient: whether to wait for a server that is unavailable.
-        reach: options that differ from the environment.
+        store_options: options that differ from the environment.
     """
     options: ClientConfig = {
         # The scheme of the endpoint decides whether a connection is encrypted.
@@ -96,50 +96,50 @@ def client_of(
     if scheme in WEB_SCHEMES:
         # The response may be a whole large file.
         options |= {"timeout": "1h", "read_timeout": "30s"}
-        whole = f"{root}?{reach.query}" if reach.query else root
+        whole = f"{root}?{store_options.query}" if store_options.query else root
         return HTTPStore(whole, client_options=options, retry_config=retry)
     if scheme == "s3":
-        config = _config(place, reach)
+        config = _config(place, store_options)
         return S3Store(place, config=config, client_options=options, retry_config=retry)
     if scheme in _AZURE and "@" in place and "." not in place:
         root = f"{root}.dfs.core.windows.net"  # an account's name alone is its short form
-    if reach.is_anonymous:
+    if store_options.is_anonymous:
         return from_url(root, client_options=options, retry_config=retry, skip_signature=True)
     return from_url(root, client_options=options, retry_config=retry)
 
 
-def options_of(root: str, reach: StoreOptions = AS_USUAL) -> dict[str, str]:
+def options_of(root: str, store_options: StoreOptions = AS_USUAL) -> dict[str, str]:
     """Return the options of other clients of the same library, to connect like this one.
 
     Args:
         root: `s3://bucket/...`. They read credentials from the environment as well.
-        reach: options that differ from the environment.
+        store_options: options that differ from the environment.
     """
     scheme, _, place = root.partition("://")
     found = {"allow_http": "true", "connect_timeout": "5s", "timeout": "60s"}
     if scheme != "s3":
-        return {**found, "skip_signature": "true"} if reach.is_anonymous else found
-    for name, value in _config(place.partition("/")[0], reach).items():
+        return {**found, "skip_signature": "true"} if store_options.is_anonymous else found
+    for name, value in _config(place.partition("/")[0], store_options).items():
         said = str(value).lower() if isinstance(value, bool) else str(value)
         found[f"aws_{name.removeprefix('aws_')}"] = said
     return found
 
 
-def _config(bucket: str, reach: StoreOptions) -> S3Config:
+def _config(bucket: str, store_options: StoreOptions) -> S3Config:
     """Return the options of the S3 client beyond the environment."""
     config: S3Config = {}
-    if reach.endpoint:
+    if store_options.endpoint:
         # The environment's more specific variable would take precedence.
-        endpoint = reach.endpoint.rstrip("/")
+        endpoint = store_options.endpoint.rstrip("/")
         config |= {"endpoint": endpoint, "aws_endpoint_url_s3": endpoint}
         config["virtual_hosted_style_request"] = False
     elif hosted := _virtual_hosted(bucket):
         config["endpoint"] = hosted
-    if reach.region:
-        config["region"] = reach.region
-    if reach.is_anonymous:
+    if store_options.region:
+        config["region"] = store_options.region
+    if store_options.is_anonymous:
         config["skip_signature"] = True
-    if reach.pays:
+    if store_options.pays:
         config["request_payer"] = True
     return config
 

@@ -31,7 +31,7 @@ def active(kind: type[Kind]) -> Kind:
             f"{kind.asked_for_by} is for spec.framework {kind.framework}; this run's is "
             f"{_active.framework}: set it, or use {_active.asked_for_by}"
         )
-    _active.own_loop.asked_for_run = True
+    _active.plain_function.asked_for_run = True
     return _active
 
 

@@ -65,7 +65,7 @@ class BaseRun:
         )
         self._loop.saver.describe_data = self._feeds.describe
         TELLER.tell(coordinator.spend)
-        self.own_loop = PlainFunction(job, coordinator, self._feeds, self.warn)
+        self.plain_function = PlainFunction(job, coordinator, self._feeds, self.warn)
 
     @property
     def step(self) -> int:
@@ -226,7 +226,7 @@ class BaseRun:
 
     def announce(self) -> None:
         """Report that training begins, from which step, and the number of rows if known."""
-        announce(self._job, self._loop, self.own_loop, self.planned_steps(), self.warn)
+        announce(self._job, self._loop, self.plain_function, self.planned_steps(), self.warn)
 
     def wants_stop(self) -> bool:
         """Return whether the run was asked to stop, the same on all ranks. A collective."""
@@ -245,9 +245,9 @@ class BaseRun:
         Raises:
             StopTraining: if the run was asked to stop.
         """
-        if self._loop.survivors is not None:
+        if self._loop.checkpoint_adapter is not None:
             return
-        saves = saves or self.own_loop.checkpoint is not None
+        saves = saves or self.plain_function.checkpoint is not None
         flags = [self._loop.wants_stop, saves, has_saved]
         # numbers has shape (3,)
         numbers = torch.tensor([int(flag) for flag in flags], dtype=torch.int64)
@@ -264,7 +264,7 @@ class BaseRun:
         """Wait for the last checkpoint and report how the run ended. A collective."""
         TELLER.tell_now()
         if not stopped:
-            self.own_loop.finish()
+            self.plain_function.finish()
         self._loop.finish(stopped)
 
 

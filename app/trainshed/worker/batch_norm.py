@@ -13,14 +13,14 @@ ALONE = (
 )
 
 
-def share_statistics(model: torch.nn.Module, num_ranks: int, device: str) -> str | None:
+def share_statistics(model: torch.nn.Module, world_size: int, device: str) -> str | None:
     """Make the BatchNorm layers of a model use statistics over all ranks, in place.
 
     Parameters and buffers stay the same objects, which DistributedDataParallel and optimizers use.
 
     Args:
         model: wrapped or not.
-        num_ranks: number of workers.
+        world_size: number of workers.
         device: its type.
 
     Returns:
@@ -29,7 +29,7 @@ def share_statistics(model: torch.nn.Module, num_ranks: int, device: str) -> str
     Raises:
         UnsupportedWrapperError: for FSDP, which has already taken the layers' weights.
     """
-    if num_ranks == 1 or not any(_is_apart(module) for module in model.modules()):
+    if world_size == 1 or not any(_is_apart(module) for module in model.modules()):
         return None
     if device == "cpu":
         return ALONE

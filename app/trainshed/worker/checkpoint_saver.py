@@ -61,11 +61,11 @@ class LastCheckpointError(OSError):
 class CheckpointSaver:
     """Checkpoints of one worker; rank 0 writes, all ranks take part."""
 
-    def __init__(self, job: AttemptConfig, control: Control, rank: int, num_ranks: int) -> None:
+    def __init__(self, job: AttemptConfig, control: Control, rank: int, world_size: int) -> None:
         self._job = job
         self._control = control
         self._rank = rank
-        self.num_ranks = num_ranks
+        self.world_size = world_size
         self._buffers = Buffers()
         self._trust_objects = job.checkpoint.trust_objects
         self._writer = Writer(job.checkpoints, trust_objects=self._trust_objects)
@@ -138,7 +138,7 @@ class CheckpointSaver:
         manifest = Manifest(
             order=ORDER,
             position=position,
-            workers=self.num_ranks,
+            workers=self.world_size,
             spec_hash=self._job.spec_hash,
             attempt=self._job.attempt,
             metrics={name: value for name, value in metrics.items() if math.isfinite(value)},
@@ -246,7 +246,7 @@ class CheckpointSaver:
         tracked.load({name: saved[earlier] for name, earlier in names.items()})
         states = saved["random"]
         assert isinstance(states, Sequence)
-        if self.manifest.workers == self.num_ranks:
+        if self.manifest.workers == self.world_size:
             set_random_state(states[self._rank])
         else:  # random state fits one number of ranks only: a fresh one, still a pure function
             seed_everything(self._job.seed + self.position.step, self._rank)

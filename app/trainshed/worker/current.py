@@ -60,7 +60,7 @@ class Run(EpochRun):
     def __init__(self, job: AttemptConfig, coordinator: Coordinator) -> None:
         super().__init__(job, coordinator)
         self.device: torch.device = ray.train.torch.get_device()
-        self._carrier = DevicePrefetcher(streams_of(self.device))
+        self._prefetcher = DevicePrefetcher(streams_of(self.device))
         self._step = Step(self.world_size, job.accumulate)
         self._has_skipped = False
         # As the step under way began; None while no other dataset is read beside the steps.
@@ -103,7 +103,7 @@ class Run(EpochRun):
         modules = [each.module for each in trained]
         scaler = make_scaler(modules, self.device.type, enabled=is_half)
         tracked = TrackedObjects(trained, others, scaler)
-        self._tracked = self._loop.survivors = tracked
+        self._tracked = self._loop.checkpoint_adapter = tracked
         for stepped in tracked.optimizers:
             stepped.register_step_post_hook(self._note_optimizer_step)
             if tracked.owner_of(stepped):
@@ -122,7 +122,7 @@ class Run(EpochRun):
                 said[lonely] = None
         for message in said:
             self.warn(message)
-        with self._loop.meter.inside(CHECKPOINTING):
+        with self._loop.phase_timer.inside(CHECKPOINTING):
             self._loop.saver.restore(tracked)
 
     @override
@@ -153,7 +153,7 @@ class Run(EpochRun):
         """
         if name == self._job.main_dataset:
             return self._steps(name, of or object)
-        in_epochs = self.own_loop.epoch is not None
+        in_epochs = self.plain_function.epoch is not None
         return self._batches_beside_steps(name, of or object, in_epochs=in_epochs)
 
     def _steps(self, name: str, of: type[object]) -> Iterator[object]:
@@ -161,7 +161,7 @@ class Run(EpochRun):
         loop, feed = self._loop, self._feeds.feed(name)
         loop.begin_steps()
         at = self._feeds.passing(name, "train", loop.position)
-        with loop.meter.inside(WAITING):
+        with loop.phase_timer.inside(WAITING):
             planned = self._waited_for(partial(feed.planned_steps, at))
         if planned:
             loop.steps_in_epoch = planned.count
@@ -175,12 +175,12 @@ class Run(EpochRun):
             )
         batches = self._brought(name, at, self._while_waiting, self._job.accumulate)
         try:
-            for batch in self._each_waited_for(loop.meter.waiting_for(batches, name)):
+            for batch in self._each_waited_for(loop.phase_timer.waiting_for(batches, name)):
                 loop.dataset_positions.begin_step()
                 if self._random_before_step is not None:
                     self._random_before_step = random_state()
                 yield from self._parts(batch, of, counts=True)
-                self._carrier.hold_back()
+                self._prefetcher.hold_back()
                 loop.end_step(batch.total)
             loop.dataset_positions.begin_step()  # there is none left
         finally:
@@ -195,15 +195,15 @@ class Run(EpochRun):
         at = self._feeds.passing_beside_steps(name, reading.start)
         if self._random_before_step is None:
             self._random_before_step = random_state()
-        with loop.meter.inside(WAITING):
+        with loop.phase_timer.inside(WAITING):
             self._waited_for(partial(feed.planned_steps, at))
         batches = self._brought(name, at, self._while_waiting)
-        taken = self._each_waited_for(loop.meter.waiting_for(batches, name))
+        taken = self._each_waited_for(loop.phase_timer.waiting_for(batches, name))
         counted = loop.dataset_positions.counted(reading, taken)
         try:
             for batch in counted:
                 yield from self._parts(batch, of, counts=False)
-                self._carrier.hold_back()
+                self._prefetcher.hold_back()
         finally:
             counted.close()
             batches.close()
@@ -382,7 +382,7 @@ class Run(EpochRun):
         module = unwrapped(model or self._tracked.first.module)
         random_before = random_state()
         meet = partial(meet_waiting, loop.control, self._may_cut)
-        with loop.meter.inside(EVALUATING):
+        with loop.phase_timer.inside(EVALUATING):
             same_buffers(module)
             at = self._feeds.passing(dataset, "exact", loop.position)
             try:
@@ -390,7 +390,7 @@ class Run(EpochRun):
                     contextlib.closing(self._brought(dataset, at, meet)) as fed,
                     evaluating(module),
                 ):
-                    seen = self._carrier.held_back(fed)
+                    seen = self._prefetcher.held_back(fed)
                     # The type of a collated batch is known to the user only.
                     there = ((cast("Made", batch.given), batch.rows) for batch in seen)
                     batches = (
@@ -421,9 +421,9 @@ class Run(EpochRun):
         most_parts: int = 1,
     ) -> Generator[Batch, None, None]:
         """Yield the batches of a pass on this worker's device."""
-        fed = self._feeds.batches(name, at, self._carrier.stage, most_parts)
+        fed = self._feeds.batches(name, at, self._prefetcher.stage, most_parts)
         fed.while_waiting = while_waiting
-        return self._carrier.carried(fed)
+        return self._prefetcher.carried(fed)
 
     def _may_cut(self) -> bool:
         """Say whether to stop here: in the middle of a step what follows it would be lost."""

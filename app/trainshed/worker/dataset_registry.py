@@ -37,7 +37,7 @@ class DatasetRegistry:
         job: with the plans.
         coordinator: of the run; one in this process has no Ray, and its worker reads for itself.
         rank: this worker.
-        num_ranks: number of workers.
+        world_size: number of workers.
         group: number of the worker group.
         cuts_blocks: whether workers slice cached blocks themselves.
     """
@@ -47,7 +47,7 @@ class DatasetRegistry:
         job: AttemptConfig,
         coordinator: Coordinator,
         rank: int,
-        num_ranks: int,
+        world_size: int,
         group: int,
         *,
         cuts_blocks: bool = True,
@@ -55,7 +55,7 @@ class DatasetRegistry:
         self._job = job
         self._coordinator = coordinator
         self.rank = rank
-        self.num_ranks = num_ranks
+        self.world_size = world_size
         self.group = group
         self._cuts_blocks = cuts_blocks
         self._made: dict[str, Feed] = {}
@@ -105,8 +105,8 @@ class DatasetRegistry:
             kind=kind,
             epoch=0,
             first_step=0,
-            num_ranks=self.num_ranks,
-            batch_size=self.num_ranks * TABLE_ROWS,
+            world_size=self.world_size,
+            batch_size=self.world_size * TABLE_ROWS,
             seed=self._job.seed,
             group=self.group,
         )
@@ -120,7 +120,7 @@ class DatasetRegistry:
             kind=kind,
             epoch=position.epoch,
             first_step=position.step_in_epoch if steps else 0,
-            num_ranks=self.num_ranks,
+            world_size=self.world_size,
             batch_size=self._job.batch_size,
             seed=self._job.seed,
             group=self.group,
@@ -160,7 +160,9 @@ class DatasetRegistry:
         plan = self._job.plans[name]
         if plan.split:
             return step
-        return same_place(step, self._job.batch_size, plan.mixed_rows, before, self.num_ranks)
+        return same_place(
+            step, self._job.batch_size, plan.shuffle_buffer_rows, before, self.world_size
+        )
 
     def sharing(self, name: str, epoch: int) -> EpochPass:
         """Return a pass that gives each rank equally many rows."""
@@ -169,7 +171,7 @@ class DatasetRegistry:
             kind="even",
             epoch=epoch,
             first_step=0,
-            num_ranks=self.num_ranks,
+            world_size=self.world_size,
             batch_size=self._job.batch_size,
             seed=self._job.seed,
             group=self.group,

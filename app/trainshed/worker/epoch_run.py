@@ -34,6 +34,6 @@ class EpochRun(BaseRun):
             raise RuntimeError("spec.epochs is not set, so epochs() cannot count; set it")
         for epoch in range(self._loop.position.epoch, self._job.epochs):
             self._loop.board.epoch = epoch + 1
-            self.own_loop.epoch = epoch
+            self.plain_function.epoch = epoch
             yield epoch
             self._loop.end_epoch()

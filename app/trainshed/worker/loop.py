@@ -47,15 +47,15 @@ class TrainingLoop:
         job: what to do.
         coordinator: of the run.
         rank: this worker.
-        num_ranks: number of workers.
+        world_size: number of workers.
     """
 
     def __init__(
-        self, job: AttemptConfig, coordinator: Coordinator, rank: int, num_ranks: int
+        self, job: AttemptConfig, coordinator: Coordinator, rank: int, world_size: int
     ) -> None:
         self.job = job
         self.control = Control()
-        self.saver = CheckpointSaver(job, self.control, rank, num_ranks)
+        self.saver = CheckpointSaver(job, self.control, rank, world_size)
         self.position = self.saver.position
         # Steps of the epoch under way, where they are known before its end.
         self.steps_in_epoch: int | None = None
@@ -65,15 +65,15 @@ class TrainingLoop:
         self._is_waiting = False
         group = coordinator.join(self.position.step) if rank == 0 else 0
         self.group = self.control.from_leader(group)
-        self.meter = PhaseTimer()
-        self._pace = ThroughputMeter()
+        self.phase_timer = PhaseTimer()
+        self._throughput = ThroughputMeter()
         self.board = Scoreboard(job.epochs, epoch=self.position.epoch + 1, step=self.position.step)
         self.metrics = dict(self.saver.manifest.metrics if self.saver.manifest else {})
         # The step at which each was measured here; earlier measurements are of other weights.
         self._measured: dict[str, int] = {}
         # Events for the end of a run that succeeds.
         self.note = ""
-        self.survivors: CheckpointAdapter | None = None
+        self.checkpoint_adapter: CheckpointAdapter | None = None
         self._losses = Losses()
         self._stalls = Watchdog(job.first_step_seconds, job.stall_seconds)
         self._next_agreement = self.position.step + 1
@@ -128,7 +128,7 @@ class TrainingLoop:
         counted = {"step_in_epoch": position.step_in_epoch + 1, "step": position.step + 1}
         self.position = position.model_copy(update=counted)
         self.dataset_positions.end_step()
-        self._pace.step(rows)
+        self._throughput.step(rows)
         self._stalls.step()
         self.board.step = self.position.step
 
@@ -168,7 +168,7 @@ class TrainingLoop:
         if self.has_last_step and not evaluates:  # the epoch ends next
             return False
         self._is_waiting = True
-        step, ranks = self.position.step, self.saver.num_ranks
+        step, ranks = self.position.step, self.saver.world_size
         return self._coordinator.wait(self.group, self.control.rank, step, ranks)
 
     def stops_after_wait(self) -> bool:
@@ -221,7 +221,7 @@ class TrainingLoop:
             with contextlib.suppress(RuntimeError):  # of a device that the failure broke
                 self._reporter.close()
         self._stalls.close()
-        self._coordinator.fail(self.group, self.meter.seconds(), failure)
+        self._coordinator.fail(self.group, self.phase_timer.seconds(), failure)
 
     def finish(self, stopped: bool) -> None:
         """Wait for the last checkpoint, register it and report the end. A collective.
@@ -232,7 +232,7 @@ class TrainingLoop:
         """
         if not stopped and self._is_behind():
             self._save_last(True)
-        with self.meter.inside(CHECKPOINTING):
+        with self.phase_timer.inside(CHECKPOINTING):
             self.saver.wait()
             agreed = self._agree(knows_losses=True)
             self._register(agreed.written)
@@ -243,7 +243,7 @@ class TrainingLoop:
             return
         if not stopped:
             self.saver.check_last()
-        seconds = self.meter.seconds()
+        seconds = self.phase_timer.seconds()
         self.board.seconds = seconds
         self._reporter.close()
         ending = FunctionResult(
@@ -293,34 +293,36 @@ class TrainingLoop:
 
     def _save_if(self, is_due: bool, *, epoch_ended: bool = False) -> None:
         is_new = self.saver.last != self.position or self.saver.weights_changed
-        survivors = self.survivors if is_due and is_new else None
-        with self.meter.inside(CHECKPOINTING):
-            if survivors is not None:
+        checkpoint_adapter = self.checkpoint_adapter if is_due and is_new else None
+        with self.phase_timer.inside(CHECKPOINTING):
+            if checkpoint_adapter is not None:
                 means, steps = self.board.logged.means_of_ranks(self.control)
                 self.metrics.update(means)
                 self._measured.update(steps)
             if epoch_ended:
                 self.check_best()
-            if survivors is not None:
+            if checkpoint_adapter is not None:
                 scored = [n for n, step in self._measured.items() if step == self.position.step]
-                self.saver.begin(survivors, self.position, self.metrics, scored, self._mark)
+                self.saver.begin(
+                    checkpoint_adapter, self.position, self.metrics, scored, self._mark
+                )
 
     def _reported(self) -> dict[str, float]:
         """Return the last known metrics; those since the last checkpoint are rank 0's only."""
         return {**self.board.logged.means(), **self.metrics}
 
     def _register(self, written: int) -> None:
-        with self.meter.inside(CHECKPOINTING):
+        with self.phase_timer.inside(CHECKPOINTING):
             self.say(self.saver.register(written))
 
     def _agree(self, *, knows_losses: bool) -> StepSync:
         """Agree with all ranks; knows_losses: wait for losses that are not known yet."""
         agreed = self.control.agree(
             Proposal(
-                next_step=next_agreement(self.position.step, self._pace.seconds_per_step()),
+                next_step=next_agreement(self.position.step, self._throughput.seconds_per_step()),
                 stop=self.wants_stop,
                 written=self.saver.num_written,
-                seconds=self.meter.seconds(),
+                seconds=self.phase_timer.seconds(),
                 bad_step=self._losses.first_bad(waits=knows_losses),
             )
         )
@@ -331,15 +333,15 @@ class TrainingLoop:
     def _publish(self, agreed: StepSync) -> None:
         board = self.board
         board.seconds = agreed.seconds
-        board.saves = self.survivors is not None and self.job.checkpoint.is_written
-        board.rate = self._pace.rows_per_second()
+        board.saves = self.checkpoint_adapter is not None and self.job.checkpoint.is_written
+        board.rate = self._throughput.rows_per_second()
         loop = agreed.seconds["training"] + agreed.seconds[WAITING]
         board.data_wait_percent = 100 * agreed.seconds[WAITING] / loop if loop > 0 else None
         if board.steps:
-            board.eta_seconds = self._pace.seconds_left(board.steps - board.step)
+            board.eta_seconds = self._throughput.seconds_left(board.steps - board.step)
 
     def _mark(self) -> None:
-        seconds = self.meter.seconds()
+        seconds = self.phase_timer.seconds()
         self._coordinator.mark(self.group, self.position.step, time.time(), seconds)
 
 

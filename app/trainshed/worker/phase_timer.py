@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from trainshed.data.sampler.stage_time import WAIT, Spent, StageKey
-from trainshed.data.sources.stage_timer import LEDGER
+from trainshed.data.sources.stage_timer import STAGE_TIMER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,7 +67,7 @@ class PhaseTimer:
                 except StopIteration:
                     return
             waited = 0.0 if is_first else self._seconds[WAITING] - before
-            LEDGER.add({key: Spent(waited, item.rows)})
+            STAGE_TIMER.add({key: Spent(waited, item.rows)})
             is_first = False
             yield item
 

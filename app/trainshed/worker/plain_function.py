@@ -11,7 +11,7 @@ from trainshed.checkpoint import ray_snapshot
 from trainshed.checkpoint.store import is_ours
 from trainshed.data.loader.worker_shard import share_of
 from trainshed.data.sampler.stage_time import WAIT, Spent, StageKey
-from trainshed.data.sources.stage_timer import LEDGER
+from trainshed.data.sources.stage_timer import STAGE_TIMER
 from trainshed.planning.ignored_fields import warning_for_loops, warning_for_shards
 from trainshed.ray_compat.checkpoint_reads import tell_reads
 from trainshed.worker import pass_counter
@@ -86,12 +86,12 @@ class PlainFunction:
             def end(waited: float) -> None:
                 if self.epoch is None:
                     self.passes.end(name)
-                LEDGER.add({StageKey(name, WAIT): Spent(waited)})
+                STAGE_TIMER.add({StageKey(name, WAIT): Spent(waited)})
                 if self._feeds.rank == 0:
                     self._coordinator.hold(WAITING, waited)
 
             first = not self._shards
-            self._shards[name] = share_of(feed, self._feeds.num_ranks, begin, end)
+            self._shards[name] = share_of(feed, self._feeds.world_size, begin, end)
             message = warning_for_shards(self._job.unheeded, self.asked_for_run)
             if first and message and self._feeds.group == 1:
                 self._warn(message)

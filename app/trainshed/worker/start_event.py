@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def announce(
     job: AttemptConfig,
     loop: TrainingLoop,
-    own_loop: PlainFunction,
+    plain_function: PlainFunction,
     steps: int | None,
     warn: Callable[[str], None],
 ) -> None:
@@ -29,19 +29,19 @@ def announce(
         time=time.time(),
         run=job.name,
         attempt=job.attempt,
-        workers=loop.saver.num_ranks,
+        workers=loop.saver.world_size,
         rows={name: plan.rows for name, plan in job.plans.items() if plan.rows is not None},
         epochs=job.epochs,
         steps=steps,
         folder=str(job.folder.parent.parent),
-        resumed_from=_resume_point(loop, own_loop),
+        resumed_from=_resume_point(loop, plain_function),
         step_name=loop.board.step_name,
     )
     loop.say_now([started])
 
 
-def _resume_point(loop: TrainingLoop, own_loop: PlainFunction) -> ResumePoint | None:
+def _resume_point(loop: TrainingLoop, plain_function: PlainFunction) -> ResumePoint | None:
     start, position = loop.saver.start, loop.saver.position
     if start is None:
-        return own_loop.resume_point
+        return plain_function.resume_point
     return ResumePoint(checkpoint=str(start), epoch=position.epoch, step=position.step)

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from trainshed.worker.step_sync import Control
 
 
-def parts_of(batch: Batch, most: int, num_ranks: int) -> Iterator[Batch]:
+def parts_of(batch: Batch, most: int, world_size: int) -> Iterator[Batch]:
     """Yield a batch in parts, as far as every rank has a row for each; views of tensors.
 
     A collated batch is made from each part separately.
     """
-    for number, (start, stop) in enumerate(part_spans(batch.rows, batch.total, most, num_ranks)):
+    for number, (start, stop) in enumerate(part_spans(batch.rows, batch.total, most, world_size)):
         rows, nests = min(stop - start, batch.rows), batch.nests[number : number + 1]
         if nests:
             tensors = {name: batch.tensors[name] for name in nests[0].names}
@@ -38,11 +38,11 @@ class Step:
     """The work of a training function between two batches, or parts of one.
 
     Args:
-        num_ranks: number of workers.
+        world_size: number of workers.
         accumulate: maximum number of parts of a batch.
     """
 
-    num_ranks: int
+    world_size: int
     accumulate: int = 1
     is_under_way: bool = False
     is_last_part: bool = True
@@ -125,9 +125,9 @@ class Step:
             weights.append(fetch(weight.reshape(1)))
             return loss * weight
         weights.append(None)
-        if self._rows is None or self._rows * self.num_ranks == self._total:
+        if self._rows is None or self._rows * self.world_size == self._total:
             return loss
-        return loss * (self._rows * self.num_ranks / self._total)
+        return loss * (self._rows * self.world_size / self._total)
 
     def gradient_scale(self, control: Control, name: str = "optimizer") -> float | None:
         """Return the missing factor of the step's gradients; None if no weight counts.
@@ -154,7 +154,7 @@ class Step:
         total = torch.tensor([sum(weights)], dtype=torch.float64)
         control.sum(total)
         # Wrappers such as DDP divide gradients by the number of ranks.
-        return self.num_ranks / float(total) if float(total) else None
+        return self.world_size / float(total) if float(total) else None
 
     def check_last_part(self) -> None:
         """Refuse a step of an optimizer before the last part: its gradients are this rank's alone.
@@ -179,9 +179,9 @@ class Step:
             return
         if self.accumulate > 1:
             raise self._unweighted()
-        if self._total % self.num_ranks:
+        if self._total % self.world_size:
             raise RuntimeError(
-                f"spec.batchSize: {self._total} rows do not split evenly over {self.num_ranks} "
+                f"spec.batchSize: {self._total} rows do not split evenly over {self.world_size} "
                 "workers; use backward_step, which weighs them, or an even batch size"
             )
 

@@ -27,7 +27,7 @@ class Watchdog:
 
     def __init__(self, first_seconds: float, deadline_seconds: float) -> None:
         self._first_patience = first_seconds * SHARE
-        self._patience = deadline_seconds * SHARE
+        self._retry_policy = deadline_seconds * SHARE
         self._armed = float("-inf")
 
     def begin(self) -> None:
@@ -40,14 +40,14 @@ class Watchdog:
         now = time.monotonic()
         if now - self._armed > _SECONDS_BETWEEN:
             self._armed = now
-            self._watch(self._patience)
+            self._watch(self._retry_policy)
 
     def close(self) -> None:
         """Watch no more."""
         faulthandler.cancel_dump_traceback_later()
 
-    def _watch(self, patience: float) -> None:
-        if patience:
-            faulthandler.dump_traceback_later(patience, file=_STDERR)
+    def _watch(self, retry_policy: float) -> None:
+        if retry_policy:
+            faulthandler.dump_traceback_later(retry_policy, file=_STDERR)
         else:
             self.close()

@@ -43,7 +43,7 @@ Chosen = tuple[Folder | None, Sequence[str]]
 UID = "0d9f1c2e-aaaa-bbbb-cccc-1234567890ab"
 
 
-def make_wish() -> RunOptions:
+def make_options() -> RunOptions:
     return RunOptions(fresh=False, started=time.time(), stop=Stop())
 
 
@@ -71,7 +71,7 @@ def begin_job(monkeypatch: pytest.MonkeyPatch, *settings: str, **environment: st
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    begin.begin_job(settings, make_wish())
+    begin.begin_job(settings, make_options())
 
 
 def test_a_job_joins_the_cluster_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,16 +121,16 @@ def test_a_finished_run_says_so_to_user_and_controller_and_is_not_attempted_agai
     prepared = make_prepared(place)
     prepared.folder.claim(prepared.spec_hash, fresh=False, number=1).close()
     leave_result(prepared)
-    pusher = SnapshotPublisher(2, None, time.time(), Stop())
+    publisher = SnapshotPublisher(2, None, time.time(), Stop())
 
-    code = begin.begin(prepared.run, place, tmp_path, make_wish(), pusher)
+    code = begin.begin(prepared.run, place, tmp_path, make_options(), publisher)
 
     assert code == EXIT_SUCCEEDED
     assert capsys.readouterr().out == (
         "digits is finished: --fresh trains it again\nreport: report.html\n"
     )
     assert prepared.folder.attempts() == [1]
-    told = final_snapshot(pusher.deliver())
+    told = final_snapshot(publisher.deliver())
     assert told
     assert (told.outcome, told.exit_code) == (SUCCEEDED, EXIT_SUCCEEDED)
     assert (told.message, told.result) == (
@@ -152,11 +152,11 @@ def test_a_finished_run_names_code_that_changed_since(
     prepared.folder.at.write(RECORD, record.model_dump_json(by_alias=True).encode())
     leave_result(prepared)
 
-    begin.begin(prepared.run, place, tmp_path, make_wish())
+    begin.begin(prepared.run, place, tmp_path, make_options())
     assert "changed" not in capsys.readouterr().out
 
     script.write_text("print(2)\n")
-    assert begin.begin(prepared.run, place, tmp_path, make_wish()) == EXIT_SUCCEEDED
+    assert begin.begin(prepared.run, place, tmp_path, make_options()) == EXIT_SUCCEEDED
     assert "code changed since digits was trained: train.py. " in capsys.readouterr().out
 
 
@@ -186,7 +186,7 @@ def test_how_far_the_driver_before_came_while_this_one_looked_counts(
 
     monkeypatch.setattr(resume, "choose", look_long)
     monkeypatch.setattr(launch, "run", keep)
-    code = begin.begin(prepared.run, place, tmp_path, make_wish())
+    code = begin.begin(prepared.run, place, tmp_path, make_options())
 
     if is_over:
         assert (code, launched) == (EXIT_SUCCEEDED, [])
@@ -208,9 +208,9 @@ def test_an_attempt_that_another_driver_made_is_made_once_and_the_late_one_tells
     ):
         if is_gone:
             first.close()
-        pusher = SnapshotPublisher(2, Target(server.address, "secret"), time.time(), Stop())
+        publisher = SnapshotPublisher(2, Target(server.address, "secret"), time.time(), Stop())
         with pytest.raises(AttemptHeldError, match="attempt 2 is held by"):
-            begin.begin(prepared.run, place, tmp_path, make_wish(), pusher)
+            begin.begin(prepared.run, place, tmp_path, make_options(), publisher)
         assert server.asked == []
 
     assert prepared.folder.at == Disk(tmp_path / "runs" / "team-a" / "digits-0d9f1c2e")
@@ -229,7 +229,7 @@ def test_more_workers_than_the_group_holds_are_refused_with_the_arithmetic_and_l
     )
 
     with pytest.raises(SpecError) as caught:
-        begin.begin(run, place, tmp_path, make_wish())
+        begin.begin(run, place, tmp_path, make_options())
 
     want = "what fits: group gpu has 2 CPUs on 1 nodes, enough for 2"
     assert str(caught.value) == f"spec.workers: got 8 x (1 CPUs), want {want}"

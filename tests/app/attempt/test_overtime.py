@@ -80,8 +80,8 @@ def end_without_storage(address: str, home: Path, case: Case) -> None:
     stop = Stop()
     driver = make_driver(home, stop)
     driver.written.update(case.written)
-    pusher = SnapshotPublisher(2, Target(address, "secret"), time.time(), stop)
-    with ShutdownDeadline(pusher, stop) as ending:
+    publisher = SnapshotPublisher(2, Target(address, "secret"), time.time(), stop)
+    with ShutdownDeadline(publisher, stop) as ending:
         if not case.is_stopped_later:
             stop.order("Suspended", 0.0)
         ending.begin(driver, case.verdict, EXIT_TERMINATED, RESULT_AT)
@@ -116,12 +116,12 @@ def test_who_was_not_stopped_or_is_in_time_ends_by_itself(
     monkeypatch.setattr(shutdown_deadline, "SECONDS_TO_WRITE", 0.2)
     stop = Stop()
     driver = make_driver(tmp_path, stop)
-    pusher = SnapshotPublisher(2, None, time.time(), stop)
-    with ShutdownDeadline(pusher, stop) as ending:
+    publisher = SnapshotPublisher(2, None, time.time(), stop)
+    with ShutdownDeadline(publisher, stop) as ending:
         ending.begin(driver, VERDICT, EXIT_TERMINATED, RESULT_AT)
         time.sleep(0.6)
     stop.order("Suspended", 0.0)
-    with ShutdownDeadline(pusher, stop) as ending:
+    with ShutdownDeadline(publisher, stop) as ending:
         ending.begin(driver, VERDICT, EXIT_TERMINATED, RESULT_AT)
     time.sleep(0.6)
     driver.end_events()
@@ -132,8 +132,8 @@ def end_at_the_last_moment(address: str, home: Path) -> None:
     shutdown_deadline.SECONDS_TO_WRITE = 0.2
     stop = Stop()
     stop.order("Suspended", 0.0)
-    pusher = SnapshotPublisher(2, Target(address, "secret"), time.time(), stop)
-    with ShutdownDeadline(pusher, stop) as ending:
+    publisher = SnapshotPublisher(2, Target(address, "secret"), time.time(), stop)
+    with ShutdownDeadline(publisher, stop) as ending:
         ending.begin(make_driver(home, stop), VERDICT, EXIT_TERMINATED, RESULT_AT)
         while not (home / "told").exists():
             time.sleep(0.01)

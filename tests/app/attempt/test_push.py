@@ -32,10 +32,10 @@ def pushing(
 ) -> Iterator[SnapshotPublisher]:
     """Run a pusher of attempt 2; it ends with the block."""
     target = Target(f"{server.address}/progress", "secret") if server else None
-    pusher = SnapshotPublisher(2, target, time.time() - 10, stop or Stop(), timing)
-    pusher.start()
-    yield pusher
-    pusher.end(AttemptResult("Succeeded", ""), EXIT_SUCCEEDED, None)
+    publisher = SnapshotPublisher(2, target, time.time() - 10, stop or Stop(), timing)
+    publisher.start()
+    yield publisher
+    publisher.end(AttemptResult("Succeeded", ""), EXIT_SUCCEEDED, None)
 
 
 def snapshots(server: Server) -> list[Snapshot]:
@@ -59,9 +59,9 @@ def wait_until(server: Server, state: str) -> Snapshot:
 
 
 def test_a_driver_says_that_it_is_there_and_then_each_change_of_state() -> None:
-    with serve(lambda *_: GO_ON) as server, pushing(server) as pusher:
+    with serve(lambda *_: GO_ON) as server, pushing(server) as publisher:
         starting = wait_until(server, "Starting")
-        pusher.show(make_started(2))
+        publisher.show(make_started(2))
         training = wait_until(server, "Training")
 
     assert (starting.attempt, starting.wall_seconds >= 10) == (2, True)
@@ -72,19 +72,19 @@ def test_a_driver_says_that_it_is_there_and_then_each_change_of_state() -> None:
 
 
 def test_the_first_step_and_checkpoints_are_told_at_once_and_other_steps_in_their_time() -> None:
-    with serve(lambda *_: GO_ON) as server, pushing(server) as pusher:
+    with serve(lambda *_: GO_ON) as server, pushing(server) as publisher:
         # Each is heard before the next, so that nothing else is on its way.
         wait_until(server, "Starting")
-        pusher.show(make_started(2))
+        publisher.show(make_started(2))
         wait_until(server, "Training")
-        pusher.show(make_progress(1))
+        publisher.show(make_progress(1))
         wait_for(server, lambda snapshot: snapshot.progress is not None)
         before = len(server.asked)
         for step in range(2, 30):
-            pusher.show(make_progress(step))
+            publisher.show(make_progress(step))
         time.sleep(SOME_POSTS)
         assert len(server.asked) == before
-        pusher.show(make_checkpoint(30))
+        publisher.show(make_checkpoint(30))
         last = wait_for(server, lambda snapshot: snapshot.checkpoint is not None)
 
     assert last.progress
@@ -95,8 +95,8 @@ def test_the_first_step_and_checkpoints_are_told_at_once_and_other_steps_in_thei
 
 def test_time_by_bucket_is_told_while_it_goes_on() -> None:
     often = Timing(between=0.02, apart=0.01)
-    with serve(lambda *_: GO_ON) as server, pushing(server, timing=often) as pusher:
-        pusher.measure({"starting": 4.0, "training": 6.0})
+    with serve(lambda *_: GO_ON) as server, pushing(server, timing=often) as publisher:
+        publisher.measure({"starting": 4.0, "training": 6.0})
         told = wait_for(server, lambda snapshot: snapshot.seconds.training > 0)
 
     assert told.seconds.training == 6.0
@@ -116,19 +116,19 @@ def test_whatever_goes_wrong_over_a_loss_the_driver_goes_on_telling() -> None:
         raise ImportError("no grpc here")
 
     with serve(lambda *_: (200, '{"gone": ["w1"]}')) as server:
-        pusher = SnapshotPublisher(2, Target(server.address, ""), 0.0, Stop(), FAST)
-        pusher.lose = lose
-        pusher.start()
+        publisher = SnapshotPublisher(2, Target(server.address, ""), 0.0, Stop(), FAST)
+        publisher.lose = lose
+        publisher.start()
         wait_until(server, "Starting")
-        pusher.show(make_started(2))
+        publisher.show(make_started(2))
         wait_until(server, "Training")
-        pusher.end(AttemptResult("Succeeded", ""), EXIT_SUCCEEDED, None)
+        publisher.end(AttemptResult("Succeeded", ""), EXIT_SUCCEEDED, None)
 
 
 def test_where_the_workers_run_is_told_at_once() -> None:
-    with serve(lambda *_: GO_ON) as server, pushing(server) as pusher:
+    with serve(lambda *_: GO_ON) as server, pushing(server) as publisher:
         wait_until(server, "Starting")
-        pusher.place(("w1", "w2"))
+        publisher.place(("w1", "w2"))
         told = wait_for(server, lambda snapshot: bool(snapshot.hosts))
 
     assert told.hosts == ("w1", "w2")
@@ -138,29 +138,29 @@ def test_pods_that_are_said_to_be_gone_are_lost_soon_after_workers_were() -> Non
     told: list[tuple[str, ...]] = []
     timing = Timing(between=SOON, apart=0.01, after_a_loss=0.02, shaken=SOON)
     with serve(lambda *_: GO_ON) as server:
-        pusher = SnapshotPublisher(2, Target(server.address, ""), 0.0, Stop(), timing)
-        pusher.lose = told.append
-        pusher.start()
+        publisher = SnapshotPublisher(2, Target(server.address, ""), 0.0, Stop(), timing)
+        publisher.lose = told.append
+        publisher.start()
         wait_until(server, "Starting")
-        pusher.show(WorkersLost(time=1.0, message="lost worker 1"))
+        publisher.show(WorkersLost(time=1.0, message="lost worker 1"))
         wait_for(server, lambda snapshot: snapshot.workers_lost > 0)
         # Kubernetes knows a little later, and the next post is not waited for for long.
         server.answer = lambda *_: (200, '{"gone": ["w1"]}')
         deadline = time.monotonic() + SOON
         while not told and time.monotonic() < deadline:
             time.sleep(0.01)
-        pusher.end(AttemptResult("Succeeded", ""), EXIT_SUCCEEDED, None)
+        publisher.end(AttemptResult("Succeeded", ""), EXIT_SUCCEEDED, None)
 
     assert told[0] == ("w1",)
 
 
 def test_an_attempt_that_another_has_taken_over_is_fenced_and_says_no_more() -> None:
     stop = Stop()
-    with serve(lambda *_: (410, "gone")) as server, pushing(server, stop) as pusher:
+    with serve(lambda *_: (410, "gone")) as server, pushing(server, stop) as publisher:
         assert stop.asked.wait(SOON)
         posts = len(server.asked)
-        pusher.show(make_started(2))
-    pusher.deliver()
+        publisher.show(make_started(2))
+    publisher.deliver()
 
     assert (stop.reason, stop.grace_seconds) == (FENCED, 0)
     assert len(server.asked) == posts
@@ -178,9 +178,9 @@ ODD: dict[str, Reply] = {
 @pytest.mark.parametrize("case", ODD)
 def test_odd_answers_stop_nothing(case: str) -> None:
     stop = Stop()
-    with serve(lambda *_: ODD[case]) as server, pushing(server, stop) as pusher:
+    with serve(lambda *_: ODD[case]) as server, pushing(server, stop) as publisher:
         wait_until(server, "Starting")
-        pusher.show(make_started(2))
+        publisher.show(make_started(2))
         wait_until(server, "Training")
 
     assert stop.reason is None
@@ -188,12 +188,12 @@ def test_odd_answers_stop_nothing(case: str) -> None:
 
 def test_an_end_is_told_with_its_cause_and_stands_in_the_log() -> None:
     with serve(lambda *_: GO_ON) as server:
-        with pushing(server) as pusher:
-            pusher.show(make_started(2))
-            pusher.show(make_finished("Failed", message="KeyError: 'x'"))
+        with pushing(server) as publisher:
+            publisher.show(make_started(2))
+            publisher.show(make_finished("Failed", message="KeyError: 'x'"))
         verdict = AttemptResult("Failed", "KeyError: 'x'", "the user's traceback", "Application")
-        pusher.end(verdict, 1, "/runs/result.json")
-        log = pusher.deliver()
+        publisher.end(verdict, 1, "/runs/result.json")
+        log = publisher.deliver()
         told = snapshots(server)[-1]
 
     assert (told.state, told.outcome, told.cause) == ("Ended", "Failed", "Application")
@@ -205,11 +205,11 @@ def test_an_end_is_told_with_its_cause_and_stands_in_the_log() -> None:
 
 
 def test_what_training_waits_for_is_told_as_long_as_it_does() -> None:
-    with serve(lambda *_: GO_ON) as server, pushing(server) as pusher:
-        pusher.show(make_started(2))
-        pusher.measure({"training": 1.0}, "waiting for data takes 60 % of the time")
+    with serve(lambda *_: GO_ON) as server, pushing(server) as publisher:
+        publisher.show(make_started(2))
+        publisher.measure({"training": 1.0}, "waiting for data takes 60 % of the time")
         wait_for(server, lambda told: told.waits_for.endswith("60 % of the time"))
-        pusher.measure({"training": 9.0}, None)
+        publisher.measure({"training": 9.0}, None)
         told = wait_for(server, lambda told: told.seconds.training == 9.0)
 
     assert not told.waits_for
@@ -217,8 +217,8 @@ def test_what_training_waits_for_is_told_as_long_as_it_does() -> None:
 
 def test_that_the_function_has_asked_for_a_step_is_told() -> None:
     often = Timing(between=0.02, apart=0.01)
-    with serve(lambda *_: GO_ON) as server, pushing(server, timing=often) as pusher:
-        pusher.measure({"training": 1.0}, steps_begun=True)
+    with serve(lambda *_: GO_ON) as server, pushing(server, timing=often) as publisher:
+        publisher.measure({"training": 1.0}, steps_begun=True)
         told = wait_for(server, lambda told: told.seconds.training == 1.0)
 
     assert told.steps_begun
@@ -226,10 +226,12 @@ def test_that_the_function_has_asked_for_a_step_is_told() -> None:
 
 def test_an_end_in_words_that_no_encoding_has_is_told() -> None:
     with serve(lambda *_: GO_ON) as server:
-        with pushing(server) as pusher:
-            pusher.show(make_started(2))
-        pusher.end(AttemptResult("Failed", "a\udce9", "in b\ud800", "Application"), 1, "/c\udcff")
-        logged = final_snapshot(pusher.deliver())
+        with pushing(server) as publisher:
+            publisher.show(make_started(2))
+        publisher.end(
+            AttemptResult("Failed", "a\udce9", "in b\ud800", "Application"), 1, "/c\udcff"
+        )
+        logged = final_snapshot(publisher.deliver())
 
     assert logged
     assert (logged.message, logged.traceback) == ("a\\udce9", "in b\\ud800")
@@ -237,9 +239,9 @@ def test_an_end_in_words_that_no_encoding_has_is_told() -> None:
 
 
 def test_nothing_is_said_to_have_ended_before_its_cause_is_known() -> None:
-    with serve(lambda *_: GO_ON) as server, pushing(server) as pusher:
+    with serve(lambda *_: GO_ON) as server, pushing(server) as publisher:
         wait_until(server, "Starting")
-        pusher.show(make_finished("Failed"))
+        publisher.show(make_finished("Failed"))
         time.sleep(SOME_POSTS)
 
         assert {snapshot.state for snapshot in snapshots(server)} == {"Starting"}
@@ -248,10 +250,10 @@ def test_nothing_is_said_to_have_ended_before_its_cause_is_known() -> None:
 def test_an_end_is_told_until_it_is_heard() -> None:
     answers = iter([(500, ""), (503, ""), GO_ON])
     with serve(lambda *_: GO_ON) as server:
-        with pushing(server) as pusher:
+        with pushing(server) as publisher:
             wait_until(server, "Starting")
         server.answer = lambda *_: next(answers)
-        pusher.deliver()
+        publisher.deliver()
         ends = [snapshot for snapshot in snapshots(server) if snapshot.state == "Ended"]
 
     assert len(ends) == 3
@@ -259,13 +261,13 @@ def test_an_end_is_told_until_it_is_heard() -> None:
 
 def test_a_controller_that_is_away_is_not_waited_for_for_ever() -> None:
     [nobody] = pick_ports(1)
-    pusher = SnapshotPublisher(
+    publisher = SnapshotPublisher(
         1, Target(f"http://127.0.0.1:{nobody}", ""), time.time(), Stop(), FAST
     )
-    pusher.start()
-    pusher.show(make_progress(7))
-    pusher.end(AttemptResult("Stopped", "Terminated"), EXIT_TERMINATED, None)
-    log = final_snapshot(pusher.deliver())
+    publisher.start()
+    publisher.show(make_progress(7))
+    publisher.end(AttemptResult("Stopped", "Terminated"), EXIT_TERMINATED, None)
+    log = final_snapshot(publisher.deliver())
 
     assert log
     assert (log.outcome, log.exit_code) == ("Stopped", EXIT_TERMINATED)
@@ -275,9 +277,9 @@ def test_a_controller_that_is_away_is_not_waited_for_for_ever() -> None:
 
 def test_a_run_that_is_refused_is_told_without_having_started() -> None:
     with serve(lambda *_: GO_ON) as server:
-        pusher = SnapshotPublisher(1, Target(server.address, "secret"), time.time(), Stop())
-        pusher.refused("spec.epochs: missing", EXIT_INVALID)
-        pusher.deliver()
+        publisher = SnapshotPublisher(1, Target(server.address, "secret"), time.time(), Stop())
+        publisher.refused("spec.epochs: missing", EXIT_INVALID)
+        publisher.deliver()
 
         (told,) = snapshots(server)
     assert (told.cause, told.message) == ("Invalid", "spec.epochs: missing")
@@ -285,10 +287,10 @@ def test_a_run_that_is_refused_is_told_without_having_started() -> None:
 
 def test_without_an_address_nobody_is_told() -> None:
     assert read_target({}) is None
-    with pushing(None) as pusher:
-        pusher.show(make_started(2))
+    with pushing(None) as publisher:
+        publisher.show(make_started(2))
 
-    assert final_snapshot(pusher.deliver())
+    assert final_snapshot(publisher.deliver())
 
 
 def test_address_and_token_come_from_the_environment() -> None:

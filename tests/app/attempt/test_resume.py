@@ -282,11 +282,11 @@ def test_a_checkpoint_that_is_deleted_for_a_newer_one_while_it_is_looked_at_is_n
     came = []
     verify = checkpoint.verify
 
-    def write_another(looked_at: Folder, patience: RetryPolicy) -> Manifest:
+    def write_another(looked_at: Folder, retry_policy: RetryPolicy) -> Manifest:
         if looked_at == going:
             came.append(write_checkpoint(folder, 30))
             going.remove(first=checkpoint.MANIFEST)
-        return verify(looked_at, patience)
+        return verify(looked_at, retry_policy)
 
     monkeypatch.setattr(checkpoint, "verify", write_another)
 

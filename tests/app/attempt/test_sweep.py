@@ -54,10 +54,10 @@ def sweep(
     folder: RunFolder, attempt: int, spec: CheckpointSpec, named: Folder | None = None
 ) -> str | None:
     """Sweep as a driver does that saw a checkpoint, and then its end."""
-    sweeper = Retention(folder, attempt, spec, named)
-    sweeper.begin()
-    sweeper.finish()
-    return sweeper.problem
+    retention = Retention(folder, attempt, spec, named)
+    retention.begin()
+    retention.finish()
+    return retention.problem
 
 
 def test_as_many_stay_as_are_kept_the_latest_ones(place: Folder) -> None:
@@ -100,12 +100,12 @@ def test_a_sweep_asks_no_more_after_many_attempts_than_after_one(
     set_environment(monkeypatch, faulty_s3.environment)
     place = Bucket(in_bucket.root, "through/faults")
     folder = make_folder(place, {number: {number: 1 / number} for number in range(1, 13)})
-    sweeper = Retention(folder, 12, spec, None)
+    retention = Retention(folder, 12, spec, None)
     asked = []
     for _ in range(2):
         before = faulty_s3.count()
-        sweeper.begin()
-        sweeper.wait()
+        retention.begin()
+        retention.wait()
         asked.append(faulty_s3.count() - before)
 
     assert steps(folder) == [(11, 11), (12, 12)]
@@ -249,13 +249,13 @@ def test_storage_that_does_not_answer_ends_nothing(
     def refuse(*_: object) -> None:
         raise OSError(errno.ESTALE, "Stale file handle")
 
-    sweeper = Retention(folder, 2, KEEP_TWO, None)
+    retention = Retention(folder, 2, KEEP_TWO, None)
     monkeypatch.setattr(Disk, "names", refuse)
     monkeypatch.setattr(checkpoint, "READS", RetryPolicy(rest=lambda _: None))
-    sweeper.begin()
-    sweeper.finish()
+    retention.begin()
+    retention.finish()
     monkeypatch.undo()
 
-    assert sweeper.problem is not None
-    assert "Stale file handle" in sweeper.problem
+    assert retention.problem is not None
+    assert "Stale file handle" in retention.problem
     assert steps(folder) == [(1, 10), (1, 20), (2, 30), (2, 40)]

@@ -23,14 +23,14 @@ def make_columns(**columns: object) -> Columns:
     return arrays
 
 
-def make_share(columns: Columns, rows: int = 2, rank: int = 0, num_ranks: int = 1) -> Share:
+def make_share(columns: Columns, rows: int = 2, rank: int = 0, world_size: int = 1) -> Share:
     """Return a share of a table that comes in pieces of so many rows."""
 
     def tables() -> Iterator[Columns]:
         for start in range(0, num_rows(columns), rows):
             yield cut_rows(columns, start, start + rows)
 
-    return Share("spec.data.datasets.train", tables, Control(), rank, num_ranks)
+    return Share("spec.data.datasets.train", tables, Control(), rank, world_size)
 
 
 def make_matrix(
@@ -82,9 +82,9 @@ def test_texts_as_labels_are_classes() -> None:
         make_matrix(make_columns(x=[1.0], y=["maybe"]), like=train)
 
 
-def share_of(*tables: Columns, num_ranks: int = 1) -> Share:
+def share_of(*tables: Columns, world_size: int = 1) -> Share:
     """Return a share of these tables."""
-    return Share("spec.data.datasets.train", lambda: iter(tables), Control(), 0, num_ranks)
+    return Share("spec.data.datasets.train", lambda: iter(tables), Control(), 0, world_size)
 
 
 def test_tables_may_have_their_columns_in_any_order() -> None:
@@ -145,7 +145,7 @@ def test_a_feature_that_would_be_infinite_is_refused() -> None:
 
 def test_fewer_groups_than_workers_are_refused() -> None:
     columns = make_columns(x=[1.0, 2.0, 3.0], g=[1, 1, 2])
-    share = make_share(columns, num_ranks=3)
+    share = make_share(columns, world_size=3)
 
     with pytest.raises(ValueError, match=r"datasets\.train: 2 groups for 3 workers"):
         build(share, MatrixColumns("y", group="g"), None, max_bin=16, threads=1)
@@ -187,18 +187,18 @@ def test_ranked_rows_of_a_group_stay_together_however_they_come() -> None:
 @given(
     sizes=st.lists(st.integers(1, 5), min_size=1, max_size=12),
     cuts=st.integers(1, 7),
-    num_ranks=st.integers(1, 4),
+    world_size=st.integers(1, 4),
 )
-def test_groups_are_dealt_out_whole_and_once(sizes: list[int], cuts: int, num_ranks: int) -> None:
+def test_groups_are_dealt_out_whole_and_once(sizes: list[int], cuts: int, world_size: int) -> None:
     group = np.repeat(np.arange(len(sizes)) * 7 % 13, sizes)
     columns = make_columns(g=group, y=np.arange(len(group)))
     seen: list[int] = []
 
-    for rank in range(num_ranks):
+    for rank in range(world_size):
         share = make_share(columns, cuts)
-        for grouped in Groups(rank, num_ranks).whole(share.tables(), "g"):
+        for grouped in Groups(rank, world_size).whole(share.tables(), "g"):
             for number in np.unique(grouped.numbers):
-                assert number % num_ranks == rank
+                assert number % world_size == rank
                 assert (grouped.numbers == number).sum() == sizes[number]
             seen += grouped.rows["y"].tolist()
 

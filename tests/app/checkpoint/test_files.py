@@ -449,14 +449,16 @@ def test_a_checkpoint_that_storage_does_not_give_at_once_is_waited_for(
     write_checkpoint(on_disk, 10)
     newest = write_checkpoint(on_disk, 20)
     waited: list[float] = []
-    patience = RetryPolicy((1.0, 4.0), waited.append)
+    retry_policy = RetryPolicy((1.0, 4.0), waited.append)
     fail_to_open(monkeypatch, name, times=2)
-    found, _, refused = checkpoint.newest([on_disk], patience)
+    found, _, refused = checkpoint.newest([on_disk], retry_policy)
 
     assert (found, refused, waited) == (newest, [], [1.0, 4.0])
     if name != "manifest.json":
         fail_to_open(monkeypatch, name, times=1)
-        model = checkpoint.load(newest.path, patience=patience, trust_objects=False)["model"]
+        model = checkpoint.load(newest.path, retry_policy=retry_policy, trust_objects=False)[
+            "model"
+        ]
         assert isinstance(model, dict)
         assert (model["weight"].tolist()[0], waited) == (20.0, [1.0, 4.0, 1.0])
 

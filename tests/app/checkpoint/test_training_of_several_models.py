@@ -61,12 +61,12 @@ def run_parts(job: AttemptConfig, runs: list[Attempts], accumulate: int, rank: i
 
 
 def train_all(
-    home: Path, num_ranks: int, runs: list[Attempts], accumulate: int = 2
+    home: Path, world_size: int, runs: list[Attempts], accumulate: int = 2
 ) -> dict[str, dict[str, object]]:
     """Return what the last checkpoint of each run holds."""
-    job = make_jobs(home, num_ranks)
+    job = make_jobs(home, world_size)
     work = partial(run_parts, job, runs, accumulate)
-    assert on_ranks(num_ranks, home, work, within_seconds=300) == [[]] * num_ranks
+    assert on_ranks(world_size, home, work, within_seconds=300) == [[]] * world_size
     found: dict[str, dict[str, object]] = {}
     for attempts in runs:
         folder, manifest, refused = checkpoint.newest([job.folder / attempts.name / "ray"])

@@ -9,11 +9,11 @@ from tests.app.worker.ranks import on_ranks
 from trainshed.checkpoint import store as checkpoint
 
 
-def train_all(home: Path, num_ranks: int, runs: list[Attempts]) -> dict[str, dict[str, object]]:
+def train_all(home: Path, world_size: int, runs: list[Attempts]) -> dict[str, dict[str, object]]:
     """Return the last checkpoint of each run."""
-    job = make_jobs(home, num_ranks)
-    errors = on_ranks(num_ranks, home, partial(run_all, job, runs), within_seconds=300)
-    assert errors == [[]] * num_ranks
+    job = make_jobs(home, world_size)
+    errors = on_ranks(world_size, home, partial(run_all, job, runs), within_seconds=300)
+    assert errors == [[]] * world_size
     found: dict[str, dict[str, object]] = {}
     for attempts in runs:
         folder, _, refused = checkpoint.newest([job.folder / attempts.name / "ray"])

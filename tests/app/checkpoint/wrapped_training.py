@@ -122,7 +122,7 @@ class Attempts:
     wrappers: Sequence[str]
 
 
-def make_jobs(home: Path, num_ranks: int) -> AttemptConfig:
+def make_jobs(home: Path, world_size: int) -> AttemptConfig:
     """Write rows, and return a job to train on them."""
     write_rows(home / "rows", ROWS)
     spec = make_spec(
@@ -131,7 +131,7 @@ def make_jobs(home: Path, num_ranks: int) -> AttemptConfig:
         epochs=EPOCHS,
         batchSize=BATCH_SIZE,
         reproducible=True,
-        workers={"count": num_ranks, "resources": {"cpu": "500m"}},
+        workers={"count": world_size, "resources": {"cpu": "500m"}},
         data=make_data(),
     )
     prepared = prepare(make_run(**spec), RunLocation(Disk(home)))

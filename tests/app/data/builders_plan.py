@@ -135,14 +135,14 @@ def make_pass(
     *,
     epoch: int = 0,
     first_step: int = 0,
-    num_ranks: int = 2,
+    world_size: int = 2,
     batch_size: int = 8,
     seed: int = 0,
     group: int = 0,
     epochs: int | None = None,
 ) -> EpochPass:
     """Return a pass over the dataset `train`."""
-    return EpochPass("train", kind, epoch, first_step, num_ranks, batch_size, seed, group, epochs)
+    return EpochPass("train", kind, epoch, first_step, world_size, batch_size, seed, group, epochs)
 
 
 def grouped_rows(plan: DatasetPlan) -> Columns:

@@ -13,7 +13,7 @@ from tests.app.data.builders_plan import MemoryBlocks, make_pass
 from tests.bundle.repository import ROOT
 from trainshed.data.loader.batches import Batch, Feed, RowSource
 from trainshed.data.sampler.bad_records import BadRecordList
-from trainshed.data.sampler.dataset_plan import DatasetPlan, telling
+from trainshed.data.sampler.dataset_plan import DatasetPlan, bad_record_reporter
 from trainshed.data.sampler.epoch_pass import Kind
 from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.disk import Disk
@@ -56,7 +56,7 @@ class Sample:
     def batches(self, kind: Kind, dataset: str = "train", epoch: int = 0) -> list[Batch]:
         """Return the batches of a pass on one worker."""
         plan, spec = self.plans[dataset], self.run.spec
-        at = make_pass(kind, epoch=epoch, num_ranks=1, batch_size=spec.batch_size, seed=spec.seed)
+        at = make_pass(kind, epoch=epoch, world_size=1, batch_size=spec.batch_size, seed=spec.seed)
         return list(Feed(plan, self.blocks(plan), 0).batches(replace(at, dataset=plan.name)))
 
 
@@ -71,7 +71,7 @@ def open_sample(home: Path, name: str, settings: Sequence[str] = ()) -> Sample:
     run = load_file(SAMPLES / f"{name}.yaml", [f"spec.batchSize={BATCH}", *settings])
     told: list[BadRecordList] = []
     plans = {
-        dataset: telling(plan, told.append)
+        dataset: bad_record_reporter(plan, told.append)
         for dataset, plan in prepare(run, RunLocation(Disk(home))).plans.items()
     }
     return Sample(run, plans, lambda plan: MemoryBlocks(plan, 0), told)

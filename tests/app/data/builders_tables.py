@@ -32,7 +32,7 @@ from tests.app.data.builders_formats import FIELD, read_all
 from tests.s3 import S3Server
 from trainshed.data.sources.column_arrays import Columns
 from trainshed.data.sources.dataset_files import open_source
-from trainshed.data.sources.opener import reach_of
+from trainshed.data.sources.opener import store_options_of
 from trainshed.storage.addresses import reached
 from trainshed.storage.bucket import Bucket
 from trainshed_api.rows import ReadSpec
@@ -214,4 +214,4 @@ def read_from_its_own_store(
     """Return a table's rows where its dataset names its store, and the environment another one."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     read = ReadSpec.model_validate({"format": form, "path": str(at), "endpoint": s3.endpoint})
-    return read_all(open_source(reached(at, reach_of(read)), read, FIELD))
+    return read_all(open_source(reached(at, store_options_of(read)), read, FIELD))

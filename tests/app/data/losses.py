@@ -106,12 +106,12 @@ class Rank:
         self._open: dict[str, Prefetched[Batch]] = {}
 
     def begin(
-        self, plan: DatasetPlan, at: EpochPass, feeder: ActorHandle[DataServer], rank: int
+        self, plan: DatasetPlan, at: EpochPass, data_server: ActorHandle[DataServer], rank: int
     ) -> None:
         """Begin a pass, as a worker does that keeps what it knows of a dataset over epochs."""
         key = (plan.name, at.group)
         if key not in self._feeds:
-            fed = RemoteSource(plan, feeder, rank)
+            fed = RemoteSource(plan, data_server, rank)
             self._feeds[key] = Feed(plan, fed, rank, uncounted=fed)
         self._open[plan.name] = self._feeds[key].batches(at)
 
@@ -236,7 +236,7 @@ def plan_of(
 def undisturbed(way: Way, folder: Path, epoch: int, seed: int) -> list[Step]:
     """Return the steps of an epoch of one rank that nothing befalls, made without Ray."""
     plan = replace(plan_of(way, folder), cache="none", may_learn=False)
-    at = make_pass(epoch=epoch, num_ranks=1, batch_size=BATCH, seed=seed)
+    at = make_pass(epoch=epoch, world_size=1, batch_size=BATCH, seed=seed)
     return [step_of(batch) for batch in Feed(plan, MemoryBlocks(plan, 0), 0).batches(at)]
 
 
@@ -259,7 +259,7 @@ class Run:
     want: Mapping[Way, list[Step]]
     group: int = 0
     attempt: int = 0
-    num_ranks: int = 0
+    world_size: int = 0
     plans: dict[Way, DatasetPlan] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -268,15 +268,15 @@ class Run:
             held = [number for step in steps[len(steps) * 3 // 4 :] for number, _ in step]
             gate = (self.gate, held) if way in gated else (None, ())
             self.plans[way] = plan_of(way, self.folder, *gate)
-        self.num_ranks = self.case.ranks[0]
-        self.start_feeder()
+        self.world_size = self.case.ranks[0]
+        self.start_data_server()
 
     @property
     def gate(self) -> Path:
         """Return the file without which the last quarter of rows does not come."""
         return self.home / "go"
 
-    def start_feeder(self) -> None:
+    def start_data_server(self) -> None:
         """Start an attempt's feeder; it finds what those before it kept on disk."""
         self.attempt += 1
         shelves = [Disk(self.home / str(number)) for number in range(self.attempt, 0, -1)]
@@ -284,12 +284,14 @@ class Run:
             num_cpus=0, max_concurrency=32, label_selector={"side": "head"}
         )
         named = {plan.name: plan for plan in self.plans.values()}
-        limits, shelf = (
+        limits, disk_cache = (
             ExecutionLimits(1, (("side", "data"),)),
             DiskCache(shelves[0], tuple(shelves[1:])),
         )
-        self.feeder = cast("ActorHandle[DataServer]", actor.remote(named, limits, print, shelf))
-        cast("Any", self.feeder).start.remote()
+        self.data_server = cast(
+            "ActorHandle[DataServer]", actor.remote(named, limits, print, disk_cache)
+        )
+        cast("Any", self.data_server).start.remote()
 
     def begin(self, way: Way, epoch: int = 0, first_step: int = 0) -> None:
         """Begin a pass on all ranks."""
@@ -297,7 +299,7 @@ class Run:
             make_pass(
                 epoch=epoch,
                 first_step=first_step,
-                num_ranks=self.num_ranks,
+                world_size=self.world_size,
                 batch_size=BATCH,
                 seed=self.case.seed,
                 group=self.group,
@@ -305,15 +307,17 @@ class Run:
             dataset=self.plans[way].name,
         )
         begun = [
-            cast("Any", self.site.rank(rank)).begin.remote(self.plans[way], at, self.feeder, rank)
-            for rank in range(self.num_ranks)
+            cast("Any", self.site.rank(rank)).begin.remote(
+                self.plans[way], at, self.data_server, rank
+            )
+            for rank in range(self.world_size)
         ]
         ray.get(begun, timeout=SECONDS)
 
     def take(self, way: Way, steps: int | None = None) -> list[Step]:
         """Return the next steps, or all, of what all ranks have in them together, in order."""
         name = self.plans[way].name
-        taken = [self.site.rank(rank).take.remote(name, steps) for rank in range(self.num_ranks)]
+        taken = [self.site.rank(rank).take.remote(name, steps) for rank in range(self.world_size)]
         by_rank: list[list[Step]] = ray.get(taken, timeout=SECONDS)
         return [sorted(chain.from_iterable(step)) for step in zip(*by_rank, strict=True)]
 
@@ -325,28 +329,28 @@ class Run:
 
     def go_on(self) -> None:
         """Have another group go on."""
-        self.group, self.num_ranks = self.group + 1, self.case.ranks[1]
+        self.group, self.world_size = self.group + 1, self.case.ranks[1]
 
     def lose_rank(self) -> None:
         """Kill the last rank, and have another group go on beside the same feeder."""
-        self.site.kill_rank(self.num_ranks - 1)
+        self.site.kill_rank(self.world_size - 1)
         self.go_on()
 
     def lose_head(self, saved: Mapping[Way, Counted]) -> None:
         """Kill all but the nodes of the data, and begin anew with what a checkpoint has."""
         self.site.kill_ranks()
-        ray.kill(self.feeder)
+        ray.kill(self.data_server)
         for way, plan in self.plans.items():
             counts = saved[way].get(plan.name)
             kept = None if counts is None else tuple(np.asarray(counts).tolist())
             self.plans[way] = replace(plan, kept=OrderFingerprint(kept, under_way=True))
-        self.start_feeder()
-        self.group, self.num_ranks = 0, self.case.ranks[1]
+        self.start_data_server()
+        self.group, self.world_size = 0, self.case.ranks[1]
 
     def end(self) -> None:
         """Leave nothing behind: ranks know datasets by name, and whom they asked for them."""
         self.site.kill_ranks()
-        ray.kill(self.feeder)
+        ray.kill(self.data_server)
         self.site.restore()
 
 

@@ -101,7 +101,9 @@ def check_strata(sample: Sample) -> None:
 
     assert len(train) + len(valid) == len(carriers)
     assert {*train, *valid} == carriers.keys()
-    assert {carrier: held.count(carrier) for carrier in CARRIERS} == dict.fromkeys(CARRIERS, 4)
+    assert {prefetcher: held.count(prefetcher) for prefetcher in CARRIERS} == dict.fromkeys(
+        CARRIERS, 4
+    )
 
 
 def check_mix(sample: Sample) -> None:

@@ -99,9 +99,9 @@ def test_a_resumed_pass_gives_the_rest_of_it(folder: Path, mode: str, cache: str
         feed={"lastBatch": "keep"},
     )
     for rank in (0, 1, 2):
-        whole = as_numbers(batches_of(plan, make_pass(num_ranks=3, epoch=1), rank))
+        whole = as_numbers(batches_of(plan, make_pass(world_size=3, epoch=1), rank))
         for step in range(len(whole) + 1):
-            at = make_pass(num_ranks=3, epoch=1, first_step=step)
+            at = make_pass(world_size=3, epoch=1, first_step=step)
             assert as_numbers(batches_of(plan, at, rank)) == whole[step:], step
 
 
@@ -140,7 +140,7 @@ def test_epochs_differ_where_rows_are_mixed_and_only_there(folder: Path) -> None
 def test_an_exact_pass_has_every_row_once_in_any_mode_and_no_augmentation(folder: Path) -> None:
     for mode, shuffle in SHUFFLES.items():
         plan = make_plan(folder, cache="none", shuffle=shuffle, augment=AUGMENTS)
-        at = make_pass("exact", num_ranks=3, batch_size=40)
+        at = make_pass("exact", world_size=3, batch_size=40)
         batches = [batches_of(plan, at, rank) for rank in range(3)]
         full = [batch for rank in batches for batch in rank if batch.rows]
         ids = [row for batch in full for row in batch.tensors["id"].tolist()]
@@ -153,7 +153,7 @@ def test_an_exact_pass_has_every_row_once_in_any_mode_and_no_augmentation(folder
 @dataclass(frozen=True)
 class TooFew:
     batch_size: int
-    num_ranks: int
+    world_size: int
     last: str
 
 
@@ -166,7 +166,7 @@ TOO_FEW = {
 @pytest.mark.parametrize("case", TOO_FEW.values(), ids=TOO_FEW)
 def test_too_few_rows_for_a_step_are_an_error(folder: Path, case: TooFew) -> None:
     plan = make_plan(folder, cache="none", feed={"lastBatch": case.last})
-    at = make_pass(batch_size=case.batch_size, num_ranks=case.num_ranks)
+    at = make_pass(batch_size=case.batch_size, world_size=case.world_size)
     with pytest.raises(DataError, match=r"spec\.data\.datasets\.train: 81 rows .* too few"):
         batches_of(plan, at, 0)
 
@@ -264,7 +264,7 @@ def test_memory_is_kept_from_one_epoch_to_the_next_and_not_beyond(
     feed, held = Feed(plan, MemoryBlocks(plan, 0), 0), list[int]()
 
     for epoch in range(3):
-        batches = feed.batches(make_pass(epoch=epoch, num_ranks=1, epochs=3))
+        batches = feed.batches(make_pass(epoch=epoch, world_size=1, epochs=3))
         assert sum(batch.rows for batch in batches)
         batches.close()
         gc.collect()

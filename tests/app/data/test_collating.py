@@ -36,7 +36,7 @@ from trainshed.data.sampler.stage_time import BATCH, COLLATE, StageKey
 from trainshed.data.sources.collate import collate
 from trainshed.data.sources.column_arrays import Array, Columns, as_objects, join, nbytes
 from trainshed.data.sources.errors import DataError
-from trainshed.data.sources.stage_timer import LEDGER
+from trainshed.data.sources.stage_timer import STAGE_TIMER
 from trainshed.worker.step import parts_of
 
 HERE = collate_functions.__name__
@@ -73,7 +73,7 @@ def padded_of(batches: list[Batch]) -> list[tuple[list[list[int]], list[int], li
 
 
 def test_ragged_rows_are_padded_to_the_longest_of_their_batch(folder: Path) -> None:
-    batches = batches_of(ragged_plan(folder), make_pass(num_ranks=1, batch_size=10))
+    batches = batches_of(ragged_plan(folder), make_pass(world_size=1, batch_size=10))
 
     assert len(batches) == ROWS // 10
     for tokens, ids, words in padded_of(batches):
@@ -93,11 +93,11 @@ def test_every_cache_makes_the_same_of_them_from_any_step_on(folder: Path, mode:
         for cache in caches:
             shuffle = SHUFFLES[mode]
             plan = ragged_plan(folder, cache=cache, shuffle=shuffle, feed=last)
-            whole = padded_of(batches_of(plan, make_pass(num_ranks=3, epoch=1), rank))
+            whole = padded_of(batches_of(plan, make_pass(world_size=3, epoch=1), rank))
             want = want or whole
             assert whole == want, cache
             for step in (1, 4, len(whole)):
-                at = make_pass(num_ranks=3, epoch=1, first_step=step)
+                at = make_pass(world_size=3, epoch=1, first_step=step)
                 assert padded_of(batches_of(plan, at, rank)) == want[step:], (cache, step)
 
 
@@ -116,7 +116,7 @@ def test_rows_that_nobody_has_counted_are_collated_as_they_come(folder: Path) ->
     blocks = UncountedMemory(plan, np.full(len(plan.source.fragments), UNKNOWN, dtype=np.int64))
     feed = Feed(plan, MemoryBlocks(plan, 0), 0, uncounted=blocks)
 
-    got = padded_of(list(feed.batches(make_pass(num_ranks=1))))
+    got = padded_of(list(feed.batches(make_pass(world_size=1))))
 
     assert [number for _, ids, _ in got for number in ids] == list(range(1, ROWS, 2))
 
@@ -131,7 +131,7 @@ def test_a_function_may_be_a_class_with_a_constructor(folder: Path) -> None:
 
 
 def test_lists_of_tensors_and_dataclasses_come_as_they_are_made(folder: Path) -> None:
-    (first, *_) = batches_of(ragged_plan(folder, "seen"), make_pass(num_ranks=1, batch_size=4))
+    (first, *_) = batches_of(ragged_plan(folder, "seen"), make_pass(world_size=1, batch_size=4))
 
     ids, boxes = cast("tuple[torch.Tensor, Boxes]", first.given)
     assert ids.tolist() == [0, 1, 2, 3]
@@ -143,12 +143,12 @@ def test_lists_of_tensors_and_dataclasses_come_as_they_are_made(folder: Path) ->
 
 
 def test_each_part_of_a_step_is_made_by_itself(folder: Path) -> None:
-    at = make_pass(num_ranks=2, batch_size=14)
+    at = make_pass(world_size=2, batch_size=14)
     whole = batches_of(ragged_plan(folder), at)
     in_parts = batches_of(ragged_plan(folder), at, parts=3)
 
     for batch, of_parts in zip(whole, in_parts, strict=True):
-        parts = list(parts_of(of_parts, 3, num_ranks=2))
+        parts = list(parts_of(of_parts, 3, world_size=2))
         made = padded_of(parts)
         assert [(part.rows, part.total) for part in parts] == [(3, 14), (2, 14), (2, 14)]
         assert [len(ids) for _, ids, _ in made] == [3, 2, 2]
@@ -160,8 +160,8 @@ def test_each_part_of_a_step_is_made_by_itself(folder: Path) -> None:
 def test_a_worker_without_a_row_is_lent_one_and_in_evaluation_has_no_call(folder: Path) -> None:
     plan = ragged_plan(folder, feed=by("padded", lastBatch="keep"))
 
-    trained = batches_of(plan, make_pass(num_ranks=3, batch_size=40), rank=2)
-    evaluated = batches_of(plan, make_pass("exact", num_ranks=3, batch_size=40), rank=2)
+    trained = batches_of(plan, make_pass(world_size=3, batch_size=40), rank=2)
+    evaluated = batches_of(plan, make_pass("exact", world_size=3, batch_size=40), rank=2)
 
     assert [batch.rows for batch in trained] == [batch.rows for batch in evaluated] == [13, 13, 0]
     assert [len(ids) for _, ids, _ in padded_of(trained)] == [13, 13, 1]
@@ -180,7 +180,7 @@ def test_what_the_function_takes_is_a_stage_of_its_own(
 
     rows = sum(batch.rows for batch in batches_of(ragged_plan(folder, "slow"), make_pass()))
 
-    spent = LEDGER.take()
+    spent = STAGE_TIMER.take()
     assert spent[StageKey("train", COLLATE)].seconds >= 10 * 0.02
     assert spent[StageKey("train", COLLATE)].rows == spent[StageKey("train", BATCH)].rows == rows
     assert StageKey("train", BATCH) in spent
@@ -191,17 +191,19 @@ def test_what_the_function_takes_is_a_stage_of_its_own(
 
 @pytest.mark.parametrize("kind", ["train", "exact"])
 def test_what_it_draws_belongs_to_the_row(folder: Path, kind: str) -> None:
-    def draws(num_ranks: int, first_step: int = 0, parts: int = 1, cache: str = "none") -> set[str]:
+    def draws(
+        world_size: int, first_step: int = 0, parts: int = 1, cache: str = "none"
+    ) -> set[str]:
         plan = ragged_plan(folder, "drawn", cache=cache)
         at = make_pass(
             kind,  # type: ignore[arg-type]
-            num_ranks=num_ranks,
+            world_size=world_size,
             first_step=first_step,
         )
         found: set[str] = set()
-        for rank in range(num_ranks):
+        for rank in range(world_size):
             for batch in batches_of(plan, at, rank, parts):
-                for part in parts_of(batch, parts, num_ranks) if batch.rows else ():
+                for part in parts_of(batch, parts, world_size) if batch.rows else ():
                     made = cast("dict[str, torch.Tensor]", part.given)
                     pairs = zip(made["id"].tolist(), made["draw"].tolist(), strict=True)
                     found |= set(map(str, pairs))
@@ -230,7 +232,7 @@ def test_lists_of_a_file_are_arrays_whatever_they_lie_in(folder: Path, tmp_path:
     pq.write_table(table, tmp_path / "part.parquet")
     plan = make_plan(tmp_path, cache="none", feed=by("by_column"))
 
-    (batch,) = batches_of(plan, make_pass(num_ranks=1, batch_size=3))
+    (batch,) = batches_of(plan, make_pass(world_size=1, batch_size=3))
 
     given = cast("dict[str, object]", batch.given)
     rows = cast("Array", given["boxes"])
@@ -283,7 +285,7 @@ def test_what_it_writes_stays_in_no_cache(folder: Path, cache: str) -> None:
     feed = Feed(plan, MemoryBlocks(plan, 0), 0)
     epochs = []
     for epoch in (0, 1):
-        at = make_pass(num_ranks=1, epoch=epoch)
+        at = make_pass(world_size=1, epoch=epoch)
         made = [cast("dict[str, list[torch.Tensor]]", each.given) for each in feed.batches(at)]
         epochs.append([row.tolist() for each in made for row in each["tokens"]])
 
@@ -353,7 +355,7 @@ def test_a_mix_of_datasets_with_rows_of_other_lengths_is_collated(tmp_path: Path
     }
     plan = make_mix(parts, feed=by("listed"))
 
-    batches = list(Feed(plan, LocalSource(plan), 0).batches(make_pass(num_ranks=1)))
+    batches = list(Feed(plan, LocalSource(plan), 0).batches(make_pass(world_size=1)))
 
     found: dict[int, list[int]] = {}
     for batch in batches:
@@ -378,7 +380,7 @@ def test_an_error_names_the_field_and_the_function(folder: Path) -> None:
 
     want = rf"train\.feed\.collate\.use: {HERE}:picky raised ValueError: row 9 is bad"
     with pytest.raises(DataError, match=want):
-        batches_of(plan, make_pass(num_ranks=1))
+        batches_of(plan, make_pass(world_size=1))
 
 
 def test_a_tensor_that_lies_on_a_device_is_an_error(folder: Path) -> None:
@@ -456,23 +458,23 @@ def said(value: object) -> str:
 def test_a_nest_is_put_together_again_with_its_tensors_or_others(value: object) -> None:
     before = said(value)
 
-    nest, tensors = take_apart(value, "0.")
+    structure, tensors = take_apart(value, "0.")
 
-    assert said(nest.filled(tensors)) == before
-    assert all(name.startswith("0.") for name in nest.names)
-    assert nest.names == tuple(tensors)
+    assert said(structure.filled(tensors)) == before
+    assert all(name.startswith("0.") for name in structure.names)
+    assert structure.names == tuple(tensors)
     others = {name: torch.tensor([7]) for name in tensors}
-    assert said(nest.filled(others)).count("tensor([7])") == len(others)
+    assert said(structure.filled(others)).count("tensor([7])") == len(others)
     assert said(value) == before
 
 
 def test_arrays_of_texts_are_no_tensors() -> None:
     words = as_objects(["a", "b"])
 
-    nest, tensors = take_apart({"words": words, "x": np.arange(2)[::-1]}, "")
+    structure, tensors = take_apart({"words": words, "x": np.arange(2)[::-1]}, "")
 
     assert [tensor.tolist() for tensor in tensors.values()] == [[1, 0]]
-    made = cast("dict[str, object]", nest.filled(tensors))
+    made = cast("dict[str, object]", structure.filled(tensors))
     assert made["words"] is words
 
 

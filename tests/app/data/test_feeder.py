@@ -51,7 +51,7 @@ from trainshed.data.loader.ray_datasets import tasks_dataset
 from trainshed.data.loader.row_sources import RemoteSource
 from trainshed.data.loader.streams import StreamClosedError
 from trainshed.data.sampler.bad_records import BadRecordList
-from trainshed.data.sampler.dataset_plan import DatasetPlan, telling
+from trainshed.data.sampler.dataset_plan import DatasetPlan, bad_record_reporter
 from trainshed.data.sampler.description import describe, keep_order
 from trainshed.data.sampler.epoch_pass import EpochPass
 from trainshed.data.sampler.function import Function
@@ -68,7 +68,7 @@ from trainshed.data.sampler.stage_time import (
 from trainshed.data.sources.apply_functions import transform
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.fragment_reader import everything
-from trainshed.data.sources.stage_timer import LEDGER
+from trainshed.data.sources.stage_timer import STAGE_TIMER
 from trainshed.failures import InfrastructureError
 from trainshed.ray_compat import execution, output_backpressure, spilling
 from trainshed.ray_compat.execution import (
@@ -128,10 +128,12 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_rows(tmp_path_factory.mktemp("large"), [[8192] * 2, [1024] * 16], width=WIDE)
 
 
-def start(*plans: DatasetPlan, shelf: DiskCache | None = None) -> ActorHandle[DataServer]:
+def start(*plans: DatasetPlan, disk_cache: DiskCache | None = None) -> ActorHandle[DataServer]:
     actor = ray.remote(DataServer).options(num_cpus=0, max_concurrency=16)
     named = {plan.name: plan for plan in plans}
-    handle = cast("ActorHandle[DataServer]", actor.remote(named, ExecutionLimits(2), print, shelf))
+    handle = cast(
+        "ActorHandle[DataServer]", actor.remote(named, ExecutionLimits(2), print, disk_cache)
+    )
     cast("Any", handle).start.remote()  # Ray's types say that this never returns
     return handle
 
@@ -144,28 +146,28 @@ class Reader:
     """
 
     def read(
-        self, plan: DatasetPlan, at: EpochPass, feeder: ActorHandle[DataServer], rank: int
+        self, plan: DatasetPlan, at: EpochPass, data_server: ActorHandle[DataServer], rank: int
     ) -> list[Row]:
         """Return what is in the batches of a rank."""
-        return list(_rows(plan, at, RemoteSource(plan, feeder, rank), rank))
+        return list(_rows(plan, at, RemoteSource(plan, data_server, rank), rank))
 
     def read_dealt(
-        self, plan: DatasetPlan, at: EpochPass, feeder: ActorHandle[DataServer], rank: int
+        self, plan: DatasetPlan, at: EpochPass, data_server: ActorHandle[DataServer], rank: int
     ) -> list[Row]:
         """Return the same where tasks beside the cached blocks deal them out."""
-        blocks = RemoteSource(plan, feeder, rank, cuts_blocks=False)
+        blocks = RemoteSource(plan, data_server, rank, cuts_blocks=False)
         return list(_rows(plan, at, blocks, rank))
 
     def begin(
         self,
         plan: DatasetPlan,
         at: EpochPass,
-        feeder: ActorHandle[DataServer],
+        data_server: ActorHandle[DataServer],
         rank: int,
         steps: int,
     ) -> list[Row]:
         """Return what is in a rank's first batches; it is in the middle of its pass then."""
-        self._open = _rows(plan, at, RemoteSource(plan, feeder, rank), rank)
+        self._open = _rows(plan, at, RemoteSource(plan, data_server, rank), rank)
         return list(islice(self._open, steps))
 
     def leave(self) -> None:
@@ -173,28 +175,28 @@ class Reader:
         self._open.close()
 
     def processes(
-        self, plan: DatasetPlan, at: EpochPass, feeder: ActorHandle[DataServer]
+        self, plan: DatasetPlan, at: EpochPass, data_server: ActorHandle[DataServer]
     ) -> list[tuple[float, float]]:
         """Return the process of each row, and how often a class was made there."""
         found: list[tuple[float, float]] = []
-        for batch in Feed(plan, RemoteSource(plan, feeder, 0), 0).batches(at):
+        for batch in Feed(plan, RemoteSource(plan, data_server, 0), 0).batches(at):
             found += zip(
                 batch.tensors["process"].tolist(), batch.tensors["built"].tolist(), strict=True
             )
         return found
 
     def collated(
-        self, plan: DatasetPlan, at: EpochPass, feeder: ActorHandle[DataServer], rank: int
+        self, plan: DatasetPlan, at: EpochPass, data_server: ActorHandle[DataServer], rank: int
     ) -> list[Row]:
         """Return what a function made of a rank's ragged rows."""
-        return list(_collated(plan, at, RemoteSource(plan, feeder, rank), rank))
+        return list(_collated(plan, at, RemoteSource(plan, data_server, rank), rank))
 
     def count(
-        self, plan: DatasetPlan, at: EpochPass, feeder: ActorHandle[DataServer], rank: int
+        self, plan: DatasetPlan, at: EpochPass, data_server: ActorHandle[DataServer], rank: int
     ) -> int:
         """Return how many rows a rank gets, each of them whole."""
         rows = 0
-        for batch in Feed(plan, RemoteSource(plan, feeder, rank), rank).batches(at):
+        for batch in Feed(plan, RemoteSource(plan, data_server, rank), rank).batches(at):
             ids = batch.tensors["id"].numpy()
             assert np.array_equal(batch.tensors["x"].numpy()[:, 0], ids.astype(np.float32))
             rows += batch.rows
@@ -220,12 +222,12 @@ class Fed:
     """A dataset for each way of mixing and keeping, and the feeder of them all, as in a run."""
 
     plans: dict[tuple[str, str], DatasetPlan]
-    feeder: ActorHandle[DataServer]
+    data_server: ActorHandle[DataServer]
 
     def restart(self) -> None:
         """Kill the feeder, as with the driver, and start another one."""
-        ray.kill(self.feeder)
-        self.feeder = start(*self.plans.values())
+        ray.kill(self.data_server)
+        self.data_server = start(*self.plans.values())
 
 
 @pytest.fixture(scope="module")
@@ -245,9 +247,9 @@ def read(
     readers: Sequence[ActorHandle[Reader]],
     plan: DatasetPlan,
     at: EpochPass,
-    feeder: ActorHandle[DataServer],
+    data_server: ActorHandle[DataServer],
 ) -> list[list[Row]]:
-    seen = [reader.read.remote(plan, at, feeder, rank) for rank, reader in enumerate(readers)]
+    seen = [reader.read.remote(plan, at, data_server, rank) for rank, reader in enumerate(readers)]
     rows: list[list[Row]] = ray.get(seen, timeout=SECONDS)
     return rows
 
@@ -268,7 +270,7 @@ def _collated(plan: DatasetPlan, at: EpochPass, blocks: RowSource, rank: int) ->
 
 
 def expected(plan: DatasetPlan, at: EpochPass) -> list[list[Row]]:
-    ranks = range(at.num_ranks)
+    ranks = range(at.world_size)
     return [list(_rows(plan, at, MemoryBlocks(plan, rank), rank)) for rank in ranks]
 
 
@@ -281,7 +283,7 @@ def test_ray_data_sends_what_the_plan_says(
     training = (make_pass(epoch=1, epochs=3), make_pass(epoch=2, first_step=3, epochs=3))
     for unnamed in (*training, make_pass("exact", epoch=2, batch_size=27)):
         at = replace(unnamed, dataset=plan.name)
-        assert read(readers, plan, at, fed.feeder) == expected(plan, at)
+        assert read(readers, plan, at, fed.data_server) == expected(plan, at)
 
 
 @pytest.mark.parametrize(
@@ -295,14 +297,14 @@ def test_ragged_rows_come_as_the_function_of_batches_is_to_have_them(
     plan = make_plan(
         folder, row_bytes=2**20, cache=cache, shuffle={"mode": mode}, transforms=made, feed=feed
     )
-    feeder = start(plan)
+    data_server = start(plan)
     at = make_pass(epoch=1)
 
-    seen = [reader.collated.remote(plan, at, feeder, n) for n, reader in enumerate(readers)]
+    seen = [reader.collated.remote(plan, at, data_server, n) for n, reader in enumerate(readers)]
 
     want = [list(_collated(plan, at, MemoryBlocks(plan, rank), rank)) for rank in (0, 1)]
     assert ray.get(seen, timeout=SECONDS) == want
-    ray.kill(feeder)
+    ray.kill(data_server)
 
 
 def make_uncounted(folder: Path, name: str, *, may_learn: bool = True) -> DatasetPlan:
@@ -326,7 +328,7 @@ def test_rows_that_no_file_tells_are_sent_in_every_pass(
     folder: Path, readers: list[ActorHandle[Reader]], may_learn: bool
 ) -> None:
     plan = make_uncounted(folder, f"uncounted-{may_learn}", may_learn=may_learn)
-    feeder = start(plan)
+    data_server = start(plan)
     passes = (
         make_pass(first_step=2, epochs=3),
         make_pass("exact", batch_size=9),
@@ -335,27 +337,29 @@ def test_rows_that_no_file_tells_are_sent_in_every_pass(
     )
     for unnamed in passes:
         at = replace(unnamed, dataset=plan.name)
-        assert read(readers, plan, at, feeder) == expected(plan, at)
-    ray.kill(feeder)
+        assert read(readers, plan, at, data_server) == expected(plan, at)
+    ray.kill(data_server)
 
 
 def test_who_goes_on_in_the_first_pass_after_a_loss_gets_the_same_rows(
     folder: Path, readers: list[ActorHandle[Reader]]
 ) -> None:
     plan = make_uncounted(folder, "lost")
-    feeder = start(plan)
+    data_server = start(plan)
     at = replace(make_pass(batch_size=8, epochs=2), dataset=plan.name)
-    begun = [reader.begin.remote(plan, at, feeder, rank, 2) for rank, reader in enumerate(readers)]
+    begun = [
+        reader.begin.remote(plan, at, data_server, rank, 2) for rank, reader in enumerate(readers)
+    ]
     before: list[list[Row]] = ray.get(begun, timeout=SECONDS)
 
     again = replace(at, group=1, first_step=1)
-    after = read(readers, plan, again, feeder)
+    after = read(readers, plan, again, data_server)
 
     whole = expected(plan, at)
     assert before == [steps[:2] for steps in whole]
     assert after == [steps[1:] for steps in whole]
     ray.get([reader.leave.remote() for reader in readers])
-    ray.kill(feeder)
+    ray.kill(data_server)
 
 
 def test_passes_that_are_left_early_teach_nothing_false(folder: Path, tmp_path: Path) -> None:
@@ -372,10 +376,10 @@ def test_passes_that_are_left_early_teach_nothing_false(folder: Path, tmp_path: 
         transforms=[{"use": f"{FUNCTIONS}:odd_rows"}, last],
         feed={"lastBatch": "keep", "prefetchBatches": 50},
     )
-    feeder = start(plan)
-    blocks = RemoteSource(plan, feeder, 0)
+    data_server = start(plan)
+    blocks = RemoteSource(plan, data_server, 0)
     feed = Feed(plan, blocks, 0, blocks)
-    first, second, third = (make_pass(epoch=epoch, num_ranks=1) for epoch in range(3))
+    first, second, third = (make_pass(epoch=epoch, world_size=1) for epoch in range(3))
     before = set(threading.enumerate())
     begun = feed.batches(first)
     assert len(list(islice(begun, 3))) == 3  # all that comes before the gate
@@ -391,17 +395,17 @@ def test_passes_that_are_left_early_teach_nothing_false(folder: Path, tmp_path: 
 
     ids = [batch.tensors["id"].tolist() for batch in feed.batches(third)]
     assert ids == [row[0] for row in expected(plan, third)[0]]
-    ray.kill(feeder)
+    ray.kill(data_server)
 
 
 def test_no_pass_is_begun_for_workers_that_are_gone(folder: Path) -> None:
     """A late word of theirs began one, which held the data's CPUs until somebody read another."""
     plan = make_uncounted(folder, "train")
-    feeder = DataServer({plan.name: plan}, ExecutionLimits(2), print)
-    feeder.leave_before(2)
+    data_server = DataServer({plan.name: plan}, ExecutionLimits(2), print)
+    data_server.leave_before(2)
 
     with pytest.raises(StreamClosedError):
-        feeder.take(make_pass(group=1), 0)
+        data_server.take(make_pass(group=1), 0)
 
 
 class WatchedFeeder(DataServer):
@@ -414,10 +418,10 @@ class WatchedFeeder(DataServer):
         return len(self._streams), len(threads)
 
 
-def take_all(feeder: ActorHandle[WatchedFeeder], at: EpochPass, rank: int) -> int:
+def take_all(data_server: ActorHandle[WatchedFeeder], at: EpochPass, rank: int) -> int:
     """Return how many rows a rank is sent in a pass."""
     rows = 0
-    while taken := ray.get(cast("Any", feeder).take.remote(at, rank), timeout=SECONDS):
+    while taken := ray.get(cast("Any", data_server).take.remote(at, rank), timeout=SECONDS):
         rows += taken.stop - taken.start
     return rows
 
@@ -429,46 +433,48 @@ def watched(plan: DatasetPlan) -> ActorHandle[WatchedFeeder]:
     )
 
 
-def held(feeder: ActorHandle[WatchedFeeder]) -> tuple[int, int]:
+def held(data_server: ActorHandle[WatchedFeeder]) -> tuple[int, int]:
     """Return of how many passes a feeder knows, and how many threads read for them."""
-    known: tuple[int, int] = ray.get(cast("Any", feeder).held.remote(), timeout=SECONDS)
+    known: tuple[int, int] = ray.get(cast("Any", data_server).held.remote(), timeout=SECONDS)
     return known
 
 
 @pytest.mark.parametrize("is_left_early", [False, True])
 def test_a_rank_that_reads_alone_leaves_nothing_behind(folder: Path, is_left_early: bool) -> None:
-    feeder = watched(make_plan(folder, row_bytes=2**23, cache="none", shuffle={"mode": "none"}))
+    data_server = watched(
+        make_plan(folder, row_bytes=2**23, cache="none", shuffle={"mode": "none"})
+    )
     for epoch in range(5):
         at = make_pass("even", epoch=epoch)
-        assert ray.get(cast("Any", feeder).take.remote(at, 0), timeout=SECONDS)
+        assert ray.get(cast("Any", data_server).take.remote(at, 0), timeout=SECONDS)
         if not is_left_early:
-            take_all(feeder, at, 0)
+            take_all(data_server, at, 0)
 
-    num_passes, num_threads = held(feeder)
+    num_passes, num_threads = held(data_server)
     assert num_passes <= 2
     deadline = time.monotonic() + SECONDS
     while num_threads > 2:  # who is let go of ends what it has begun
         assert time.monotonic() < deadline, num_threads
         time.sleep(0.1)
-        _, num_threads = held(feeder)
-    ray.kill(feeder)
+        _, num_threads = held(data_server)
+    ray.kill(data_server)
 
 
 def test_small_passes_are_begun_one_ahead_of_who_reads(folder: Path) -> None:
     """Each fitted into its queues, so all epochs of a run were in the object store at once."""
-    feeder = watched(make_plan(folder, cache="none", shuffle={"mode": "none"}))
-    at = make_pass(num_ranks=1, epochs=50)
-    assert take_all(feeder, at, 0)
+    data_server = watched(make_plan(folder, cache="none", shuffle={"mode": "none"}))
+    at = make_pass(world_size=1, epochs=50)
+    assert take_all(data_server, at, 0)
     second = replace(at, epoch=1)
-    assert take_all(feeder, second, 0)
+    assert take_all(data_server, second, 0)
 
     deadline = time.monotonic() + SECONDS
-    while held(feeder) != (3, 1):  # the third has been read, and waits for the rank
-        assert time.monotonic() < deadline, held(feeder)
+    while held(data_server) != (3, 1):  # the third has been read, and waits for the rank
+        assert time.monotonic() < deadline, held(data_server)
         time.sleep(0.1)
     time.sleep(2)
-    assert held(feeder) == (3, 1)
-    ray.kill(feeder)
+    assert held(data_server) == (3, 1)
+    ray.kill(data_server)
 
 
 def test_a_pass_begins_while_the_last_task_of_the_one_before_goes_on(
@@ -479,24 +485,24 @@ def test_a_pass_begins_while_the_last_task_of_the_one_before_goes_on(
         {"use": f"{FUNCTIONS}:gated", "options": {"at": 60, "gate": str(tmp_path / "2")}},
     ]
     plan = make_plan(folder, cache="none", shuffle={"mode": "none"}, transforms=transforms)
-    feeder = watched(plan)
+    data_server = watched(plan)
 
     # The last rows come once the first one is read again.
-    assert take_all(feeder, make_pass(num_ranks=1, epochs=2), 0) > 60
-    ray.kill(feeder)
+    assert take_all(data_server, make_pass(world_size=1, epochs=2), 0) > 60
+    ray.kill(data_server)
 
 
 def test_a_rank_that_comes_to_a_pass_long_after_another_one_gets_its_rows(folder: Path) -> None:
     plan = make_plan(folder, cache="none", shuffle={"mode": "none"})
-    feeder = watched(plan)
+    data_server = watched(plan)
     passes = [make_pass("even", epoch=epoch) for epoch in range(4)]
     want = [sum(len(ids_in(row)) for row in rows) for rows in expected(plan, passes[0])]
 
-    first = [take_all(feeder, at, 0) for at in passes]
-    second = [take_all(feeder, at, 1) for at in passes]
+    first = [take_all(data_server, at, 0) for at in passes]
+    second = [take_all(data_server, at, 1) for at in passes]
 
     assert (first, second) == ([want[0]] * 4, [want[1]] * 4)
-    ray.kill(feeder)
+    ray.kill(data_server)
 
 
 @pytest.mark.parametrize(
@@ -508,11 +514,13 @@ def test_cached_rows_are_dealt_out_to_workers_of_several_nodes(
     plan = replace(make_mixed(folder, mode, cache), name="train")
     if cache == "objects":
         plan = replace(plan, augments=())
-    feeder = start(plan)
+    data_server = start(plan)
     for at in (make_pass(epoch=1), make_pass("exact", batch_size=27)):
-        seen = [reader.read_dealt.remote(plan, at, feeder, n) for n, reader in enumerate(readers)]
+        seen = [
+            reader.read_dealt.remote(plan, at, data_server, n) for n, reader in enumerate(readers)
+        ]
         assert ray.get(seen, timeout=SECONDS) == expected(plan, at)
-    ray.kill(feeder)
+    ray.kill(data_server)
 
 
 def test_a_mix_of_kept_and_streamed_rows_is_what_the_plan_says(
@@ -526,10 +534,10 @@ def test_a_mix_of_kept_and_streamed_rows_is_what_the_plan_says(
         "on disk": (make_mixed(third, "blocks", "disk"), 0.2),
     }
     plan = make_mix(parts, shuffle={"bufferSize": 20}, rowsPerEpoch=100)
-    feeder = start(plan, *plan.parts, shelf=DiskCache(Disk(tmp_path / "rows")))
+    data_server = start(plan, *plan.parts, disk_cache=DiskCache(Disk(tmp_path / "rows")))
     for at in (make_pass(epoch=1), make_pass(epoch=2, first_step=5), make_pass("exact", epoch=2)):
-        assert read(readers, plan, at, feeder) == expected(plan, at)
-    ray.kill(feeder)
+        assert read(readers, plan, at, data_server) == expected(plan, at)
+    ray.kill(data_server)
 
 
 @pytest.mark.parametrize("labels", [None, {"side": "data"}], ids=["any node", "nodes of the data"])
@@ -661,7 +669,7 @@ class ScriptedFeeder(DataServer):
         course: ExecutionBudget,
     ) -> Generator[tuple[Sequence[int], Slice], None, None]:
         for _ in self._script(at, course):
-            yield range(at.num_ranks), Slice(ray.ObjectRef.nil(), 0, 1, 1)
+            yield range(at.world_size), Slice(ray.ObjectRef.nil(), 0, 1, 1)
 
 
 def join_streams() -> None:
@@ -681,12 +689,12 @@ def test_a_pass_that_is_begun_anew_may_end_before_its_first_time(folder: Path) -
         yield at
 
     plan = make_plan(folder, cache="none", shuffle={"mode": "none"})
-    feeder = ScriptedFeeder(plan, script)
+    data_server = ScriptedFeeder(plan, script)
     first, second, third = (make_pass("even", epoch=epoch) for epoch in range(3))
-    feeder.open(first)
-    feeder.open(second)
-    assert feeder.take(third, 0)  # nobody reads the first pass: it is given up
-    assert feeder.take(first, 1)
+    data_server.open(first)
+    data_server.open(second)
+    assert data_server.take(third, 0)  # nobody reads the first pass: it is given up
+    assert data_server.take(first, 1)
     assert begun[0] == 2
     gate.set()
     join_streams()
@@ -704,14 +712,14 @@ def test_a_pass_that_fails_in_its_last_task_is_followed_by_none(folder: Path) ->
         assert next_has_begun.wait(SECONDS)
         raise DataError("the last row is bad")
 
-    feeder = ScriptedFeeder(make_plan(folder, cache="none", shuffle={"mode": "none"}), script)
-    first = make_pass(num_ranks=1, epochs=9)
+    data_server = ScriptedFeeder(make_plan(folder, cache="none", shuffle={"mode": "none"}), script)
+    first = make_pass(world_size=1, epochs=9)
 
-    assert feeder.take(first, 0)
+    assert data_server.take(first, 0)
     with pytest.raises(DataError, match="the last row is bad"):
-        feeder.take(first, 0)
+        data_server.take(first, 0)
     join_streams()
-    assert list(feeder._streams) == [first]
+    assert list(data_server._streams) == [first]
 
 
 def test_a_pass_may_be_followed_once_it_has_begun_all_and_leaves_cpus() -> None:
@@ -1130,9 +1138,9 @@ def test_a_task_may_be_told_more_than_a_megabyte(
         "options": {"column": "x", "why": "x" * 2**20},
     }
     plan = make_plan(folder, cache="none", transforms=[told])
-    feeder, at = start(plan), make_pass()
-    assert read(readers, plan, at, feeder) == expected(plan, at)
-    ray.kill(feeder)
+    data_server, at = start(plan), make_pass()
+    assert read(readers, plan, at, data_server) == expected(plan, at)
+    ray.kill(data_server)
 
 
 @pytest.mark.parametrize("cache", ["none", "objects"])
@@ -1140,10 +1148,10 @@ def test_an_epoch_of_some_rows_is_fed_as_the_plan_says(
     folder: Path, readers: list[ActorHandle[Reader]], cache: str
 ) -> None:
     plan = make_plan(folder, cache=cache, shuffle={"mode": "blocks"}, rowsPerEpoch=50)
-    feeder = start(plan)
+    data_server = start(plan)
     for at in (make_pass(epoch=1), make_pass(epoch=2, first_step=2)):
-        assert read(readers, plan, at, feeder) == expected(plan, at)
-    ray.kill(feeder)
+        assert read(readers, plan, at, data_server) == expected(plan, at)
+    ray.kill(data_server)
 
 
 @pytest.mark.parametrize(
@@ -1161,10 +1169,12 @@ def test_who_goes_on_after_a_loss_gets_the_rest_of_the_pass(
 ) -> None:
     plan = fed.plans[mode, cache]
     # A feeder of its own: one that heard of a later group reads for no earlier one.
-    feeder = start(plan)
+    data_server = start(plan)
     at = replace(make_pass(epoch=7, epochs=8, group=7), dataset=plan.name)
     whole = expected(plan, at)
-    begun = [reader.begin.remote(plan, at, feeder, rank, 5) for rank, reader in enumerate(readers)]
+    begun = [
+        reader.begin.remote(plan, at, data_server, rank, 5) for rank, reader in enumerate(readers)
+    ]
     assert ray.get(begun, timeout=SECONDS) == [rows[:5] for rows in whole]
     ray.kill(readers[1])
     readers[1] = start_reader()
@@ -1172,8 +1182,8 @@ def test_who_goes_on_after_a_loss_gets_the_rest_of_the_pass(
     ray.get(cast("Any", readers[0]).leave.remote(), timeout=SECONDS)
 
     again = replace(at, first_step=4, group=8)
-    assert read(readers, plan, again, feeder) == [rows[4:] for rows in whole]
-    ray.kill(feeder)
+    assert read(readers, plan, again, data_server) == [rows[4:] for rows in whole]
+    ray.kill(data_server)
 
 
 def test_who_goes_on_after_a_lost_driver_gets_the_rest_from_another_feeder(
@@ -1182,12 +1192,12 @@ def test_who_goes_on_after_a_lost_driver_gets_the_rest_from_another_feeder(
     ways = (("blocks", "objects"), ("files", "none"))
     passes = [replace(make_pass(epoch=9, epochs=10), dataset="-".join(way)) for way in ways]
     for at in passes:
-        assert ray.get(fed.feeder.take.remote(at, 0), timeout=SECONDS)
+        assert ray.get(fed.data_server.take.remote(at, 0), timeout=SECONDS)
     fed.restart()
     for way, at in zip(ways, passes, strict=True):
         plan = fed.plans[way]
         rest = [rows[7:] for rows in expected(plan, at)]
-        assert read(readers, plan, replace(at, first_step=7), fed.feeder) == rest
+        assert read(readers, plan, replace(at, first_step=7), fed.data_server) == rest
 
 
 USERS: list[JsonValue] = [
@@ -1203,13 +1213,13 @@ def test_groups_are_made_once_and_gone_on_with(
     shuffle: JsonValue = {"mode": "blocks", "bufferSize": 11}
     plan = make_plan(folder, cache=cache, transforms=USERS, shuffle=shuffle, augment=AUGMENTS)
     first, second = Disk(tmp_path / "1"), Disk(tmp_path / "2")
-    feeder, at = start(plan, shelf=DiskCache(first)), make_pass(epoch=1, batch_size=4)
-    in_order = read(readers, plan, make_pass("exact", batch_size=4), feeder)
-    whole = read(readers, plan, at, feeder)
-    made = ray.get(cast("Any", feeder).cached.remote("train"), timeout=SECONDS)
+    data_server, at = start(plan, disk_cache=DiskCache(first)), make_pass(epoch=1, batch_size=4)
+    in_order = read(readers, plan, make_pass("exact", batch_size=4), data_server)
+    whole = read(readers, plan, at, data_server)
+    made = ray.get(cast("Any", data_server).cached.remote("train"), timeout=SECONDS)
     told = describe(plan, made.counts)
     assert told
-    ray.kill(feeder)
+    ray.kill(data_server)
 
     ids = grouped_rows(plan)["id"].tolist()
     assert [
@@ -1219,11 +1229,11 @@ def test_groups_are_made_once_and_gone_on_with(
     assert set(ids_in_all(whole)) <= set(ids)
 
     plans, _ = keep_order({"train": plan}, {"train": told}, mid_pass={"train": True})
-    feeder = start(plans["train"], shelf=DiskCache(second, (first,)))
-    rest = read(readers, plans["train"], replace(at, first_step=4, group=1), feeder)
+    data_server = start(plans["train"], disk_cache=DiskCache(second, (first,)))
+    rest = read(readers, plans["train"], replace(at, first_step=4, group=1), data_server)
     assert rest == [rows[4:] for rows in whole]
     assert not (tmp_path / "2").exists()
-    ray.kill(feeder)
+    ray.kill(data_server)
 
 
 def ids_in(row: Row) -> list[int]:
@@ -1241,14 +1251,14 @@ def test_a_class_is_made_once_in_each_of_few_processes(
 ) -> None:
     made: list[JsonValue] = [{"use": f"{FUNCTIONS}:Counting"}, {"use": f"{FUNCTIONS}:in_process"}]
     plan = make_plan(folder, cache="none", transforms=made)
-    feeder, seen = start(plan), set[tuple[float, float]]()
+    data_server, seen = start(plan), set[tuple[float, float]]()
     for epoch in range(3):
-        at = make_pass(epoch=epoch, num_ranks=1)
-        seen |= set(ray.get(readers[0].processes.remote(plan, at, feeder), timeout=SECONDS))
+        at = make_pass(epoch=epoch, world_size=1)
+        seen |= set(ray.get(readers[0].processes.remote(plan, at, data_server), timeout=SECONDS))
 
     assert {built for _, built in seen} == {1.0}
     assert len(seen) <= 4  # three fragments, three epochs, two CPUs
-    ray.kill(feeder)
+    ray.kill(data_server)
 
 
 def test_each_task_is_given_what_the_spec_says(
@@ -1257,14 +1267,14 @@ def test_each_task_is_given_what_the_spec_says(
     asked: JsonValue = {"cpus": 2, "memory": "100Mi"}
     given: list[JsonValue] = [{"use": f"{FUNCTIONS}:given_to_it"}]
     plan = make_plan(folder, cache="none", transforms=given, task=asked)
-    feeder = start(plan)
+    data_server = start(plan)
 
-    rows = read(readers, plan, make_pass(), feeder)
+    rows = read(readers, plan, make_pass(), data_server)
 
     assert {tuple(value) for rank in rows for _, x, _ in rank for value in cast("Any", x)} == {
         (2.0, 100.0 * 2**20)
     }
-    ray.kill(feeder)
+    ray.kill(data_server)
 
 
 @pytest.mark.parametrize("mode", ["none", "local"])
@@ -1273,10 +1283,12 @@ def test_a_dataset_larger_than_the_object_store_streams(
 ) -> None:
     shuffle: JsonValue = {"mode": mode} | ({"bufferSize": 4096} if mode == "local" else {})
     plan = make_plan(large, row_bytes=4 * WIDE, cache="none", shuffle=shuffle)
-    feeder, at = start(plan), make_pass(batch_size=512)
-    counts = [reader.count.remote(plan, at, feeder, rank) for rank, reader in enumerate(readers)]
+    data_server, at = start(plan), make_pass(batch_size=512)
+    counts = [
+        reader.count.remote(plan, at, data_server, rank) for rank, reader in enumerate(readers)
+    ]
     assert ray.get(counts, timeout=SECONDS) == [16384, 16384]
-    ray.kill(feeder)
+    ray.kill(data_server)
 
 
 @dataclass(frozen=True)
@@ -1309,16 +1321,16 @@ def test_what_fails_in_ray_data_is_told_to_a_rank_with_the_users_frames_only(
 ) -> None:
     case.write(tmp_path)
     plan = make_plan(tmp_path / "rows", cache=case.cache, transforms=case.transforms)
-    feeder = start(plan)
-    blocks = RemoteSource(plan, feeder, 0)
+    data_server = start(plan)
+    blocks = RemoteSource(plan, data_server, 0)
     with pytest.raises(DataError) as caught:
-        list(Feed(plan, blocks, 0).batches(make_pass(num_ranks=1, batch_size=30)))
+        list(Feed(plan, blocks, 0).batches(make_pass(world_size=1, batch_size=30)))
 
     assert case.want in summary(caught.value)
     found = FRAME.finditer(users_traceback(caught.value))
     files = [(Path(frame["file"]), frame["name"]) for frame in found]
     assert tuple(name for file, name in files if file != Path(__file__)) == case.frames
-    ray.kill(feeder)
+    ray.kill(data_server)
 
 
 class Counting:
@@ -1352,18 +1364,18 @@ def test_bad_rows_are_left_out_of_a_stream_until_they_are_too_many(
             badRecordLimit=limit,
         )
         counting: Any = ray.remote(Counting).options(num_cpus=0).remote(plan)
-        feeder = start(telling(plan, BadRecordReporter(counting)))
-        feed = Feed(plan, RemoteSource(plan, feeder, 0), 0)
+        data_server = start(bad_record_reporter(plan, BadRecordReporter(counting)))
+        feed = Feed(plan, RemoteSource(plan, data_server, 0), 0)
         if limit == 12:
             for epoch in range(2):
-                at = make_pass("exact", epoch=epoch, num_ranks=1)
+                at = make_pass("exact", epoch=epoch, world_size=1)
                 ids = [int(row) for table in feed.columns(at) for row in table["id"]]
                 assert ids == [row for row in range(81) if row % 7 != 3]
             assert ray.get(counting.rows.remote()) == 12
         else:
             with pytest.raises(DataError, match="12 rows of about 81 are bad, more than"):
-                list(feed.columns(make_pass("exact", num_ranks=1)))
-        ray.kill(feeder)
+                list(feed.columns(make_pass("exact", world_size=1)))
+        ray.kill(data_server)
 
 
 class TellingFeeder(DataServer):
@@ -1374,25 +1386,27 @@ class TellingFeeder(DataServer):
         return self.spent
 
 
-def spent_on(plan: DatasetPlan, batch_size: int = 8, shelf: DiskCache | None = None) -> Spending:
+def spent_on(
+    plan: DatasetPlan, batch_size: int = 8, disk_cache: DiskCache | None = None
+) -> Spending:
     """Return what a pass of one rank cost, once all of it was told."""
     actor = ray.remote(TellingFeeder).options(num_cpus=0, max_concurrency=8)
-    feeder = cast(
+    data_server = cast(
         "ActorHandle[TellingFeeder]",
-        actor.remote({"train": plan}, ExecutionLimits(2), print, shelf),
+        actor.remote({"train": plan}, ExecutionLimits(2), print, disk_cache),
     )
-    blocks = RemoteSource(plan, feeder, 0)
-    at = make_pass(num_ranks=1, batch_size=batch_size)
+    blocks = RemoteSource(plan, data_server, 0)
+    at = make_pass(world_size=1, batch_size=batch_size)
     rows = sum(batch.rows for batch in Feed(plan, blocks, 0, blocks).batches(at))
-    cast("Any", feeder).spend.remote(LEDGER.take())
+    cast("Any", data_server).spend.remote(STAGE_TIMER.take())
     deadline = time.monotonic() + SECONDS
     while True:
-        told: Spending = ray.get(cast("Any", feeder).told.remote())
+        told: Spending = ray.get(cast("Any", data_server).told.remote())
         if all(told.get(StageKey("train", each), Spent()).rows >= rows for each in (DEAL, BATCH)):
             break
         assert time.monotonic() < deadline, told
         time.sleep(0.1)
-    ray.kill(feeder)
+    ray.kill(data_server)
     return told
 
 
@@ -1424,7 +1438,7 @@ def test_filling_a_cache_on_disk_is_no_part_of_what_each_epoch_takes(tmp_path: P
         transforms=[{"use": f"{FUNCTIONS}:doubled"}],
     )
 
-    spent = spent_on(plan, shelf=DiskCache(Disk(tmp_path / "kept")))
+    spent = spent_on(plan, disk_cache=DiskCache(Disk(tmp_path / "kept")))
 
     assert spent[StageKey("train", FILL)].rows == spent[StageKey("train", DEAL)].rows == 160
     assert spent[StageKey("train", READ)].rows

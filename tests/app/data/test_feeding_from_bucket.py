@@ -73,7 +73,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(
         read={"format": form, "options": dict(FORMATS[form].options)},
     )
     actor = ray.remote(DataServer).options(num_cpus=0, max_concurrency=16)
-    feeder = cast(
+    data_server = cast(
         "ActorHandle[DataServer]", actor.remote({"train": plan}, ExecutionLimits(2), print)
     )
     rank = cast("Any", ray.remote(Rank).options(num_cpus=0).remote())
@@ -83,8 +83,8 @@ def test_nothing_is_lost_and_nothing_comes_twice(
     faulty.add(Rule("answer cut", "GET", every=6))
     epochs = []
     for epoch in range(2):
-        at_epoch = replace(make_pass(epoch=epoch, num_ranks=1, batch_size=BATCH), group=0)
-        ray.get(rank.begin.remote(plan, at_epoch, feeder, 0), timeout=SECONDS)
+        at_epoch = replace(make_pass(epoch=epoch, world_size=1, batch_size=BATCH), group=0)
+        ray.get(rank.begin.remote(plan, at_epoch, data_server, 0), timeout=SECONDS)
         coming = rank.take.remote("train")
         if not epoch:
             faulty.wait_until_held()
@@ -97,4 +97,4 @@ def test_nothing_is_lost_and_nothing_comes_twice(
         assert sorted(numbers) == list(range(rows))
     assert epochs[0] != epochs[1]
     ray.kill(rank)
-    ray.kill(feeder)
+    ray.kill(data_server)

@@ -71,7 +71,7 @@ def make(begun: Begun, paths: pytest.TempPathFactory) -> tuple[DatasetPlan, Epoc
         num_workers=begun.ranks,
     )
     at = make_pass(
-        epoch=1, num_ranks=begun.ranks, batch_size=begun.batch_size, seed=begun.seed, epochs=2
+        epoch=1, world_size=begun.ranks, batch_size=begun.batch_size, seed=begun.seed, epochs=2
     )
     assume(steps_for(plan, at, int(plan.counts.sum())).count > begun.done)
     return plan, at
@@ -149,8 +149,8 @@ def test_a_step_has_the_same_rows_on_any_number_of_workers_wherever_turns_are_cu
 ) -> None:
     plan, at = make(replace(begun, last="keep"), tmp_path_factory)
     at, seen = replace(at, first_step=begun.done), []
-    for num_ranks, each in enumerate(cuts, start=1):
-        now = replace(at, num_ranks=num_ranks)
+    for world_size, each in enumerate(cuts, start=1):
+        now = replace(at, world_size=world_size)
         deal, ranks = stream_of(plan, now, each)
         steps: list[list[int]] = [[] for _ in range(deal.steps.count)]
         first = first_read(plan, now, deal.steps)
@@ -179,7 +179,7 @@ def stream_of(plan: DatasetPlan, at: EpochPass, cuts: Cuts) -> tuple[Delivery, S
         streamed = [int(row) for row in np.argsort(deal.places) if deal.places[row] >= 0]
     else:
         streamed = [row for table in tables_of(plan, base, deal) for row in table]
-    ranks: Steps = [[] for _ in range(at.num_ranks)]
+    ranks: Steps = [[] for _ in range(at.world_size)]
     stream = iter(streamed)
     for takers, rows in deal.dealt:
         taken = [next(stream) for _ in range(rows)]
@@ -230,7 +230,7 @@ def test_another_number_of_workers_makes_the_same_steps(
     begun: Begun, now: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     plan, at = make(begun, tmp_path_factory)
-    rest = replace(at, first_step=begun.done, num_ranks=now)
+    rest = replace(at, first_step=begun.done, world_size=now)
 
     assert counting(plan, rest) == counting(plan, at)[begun.done :]
 
@@ -251,7 +251,9 @@ def test_a_rank_without_a_row_in_the_last_step_gets_one_that_counts_for_nothing(
 
 def counting(plan: DatasetPlan, at: EpochPass) -> Steps:
     """Return the rows that count in each step, of all ranks one after the other."""
-    ranks = [Feed(plan, MemoryBlocks(plan, rank), rank).batches(at) for rank in range(at.num_ranks)]
+    ranks = [
+        Feed(plan, MemoryBlocks(plan, rank), rank).batches(at) for rank in range(at.world_size)
+    ]
     return [
         [row for batch in step for row in batch.tensors["id"].tolist()[: batch.rows]]
         for step in zip(*ranks, strict=True)

@@ -20,7 +20,7 @@ from trainshed.data.sampler.bad_records import (
     BadRecordList,
     BadRecordLog,
 )
-from trainshed.data.sampler.dataset_plan import DatasetPlan, telling
+from trainshed.data.sampler.dataset_plan import DatasetPlan, bad_record_reporter
 from trainshed.data.sampler.fragments import Fragment, Scan
 from trainshed.data.sampler.function import Function
 from trainshed.data.sampler.permutation import RowRange
@@ -71,7 +71,7 @@ def make_csv_plan(
 
 def read_with(plan: DatasetPlan, chunk_rows: int = 1000) -> tuple[Reading, list[BadRecordList]]:
     told: list[BadRecordList] = []
-    return replace(reading(telling(plan, told.append)), chunk_rows=chunk_rows), told
+    return replace(reading(bad_record_reporter(plan, told.append)), chunk_rows=chunk_rows), told
 
 
 def fragment_of(plan: DatasetPlan) -> Fragment:
@@ -206,11 +206,11 @@ def test_good_rows_come_once_and_in_order_wherever_bad_ones_are(
             for columns, _ in read_parts(how, [part], reader=reader):
                 found += columns["id"].tolist()
         assert found == want
-    ledger = BadRecordLog(FIELD, 1000, ROWS)
+    bad_record_log = BadRecordLog(FIELD, 1000, ROWS)
     for each in told:
-        ledger.take(each)
-    assert ledger.rows == num_bad
-    assert len(ledger.first) == min(FIRST, num_bad)
+        bad_record_log.take(each)
+    assert bad_record_log.rows == num_bad
+    assert len(bad_record_log.first) == min(FIRST, num_bad)
 
 
 def test_a_bad_row_is_named_by_its_place_in_the_file(tmp_path: Path) -> None:
@@ -283,31 +283,36 @@ def record(number: int, rows: int = 1) -> BadRecord:
 
 
 def test_what_is_told_again_counts_once() -> None:
-    ledger = BadRecordLog(FIELD, 10, 100)
+    bad_record_log = BadRecordLog(FIELD, 10, 100)
     first = BadRecordList(FIELD, ("a.csv", 0, 0)).after([record(0), record(1)])
     other = BadRecordList(FIELD, ("a.csv", 50, 0)).after([record(50, rows=3)])
 
     grown = [
-        ledger.take(each)
+        bad_record_log.take(each)
         for each in (first, other, first, other, BadRecordList(FIELD, ("a", 0, 0)))
     ]
 
     assert grown == [True, True, False, False, False]
-    assert ledger.rows == 5
-    assert ledger.take(first.after([record(2)]))
-    assert ledger.rows == 6
-    assert [each.place for each in ledger.first] == ["byte 0", "byte 1", "byte 50", "byte 2"]
-    assert ledger.excess is None
+    assert bad_record_log.rows == 5
+    assert bad_record_log.take(first.after([record(2)]))
+    assert bad_record_log.rows == 6
+    assert [each.place for each in bad_record_log.first] == [
+        "byte 0",
+        "byte 1",
+        "byte 50",
+        "byte 2",
+    ]
+    assert bad_record_log.excess is None
 
 
 def test_one_row_more_than_may_be_is_said_with_the_first() -> None:
-    ledger = BadRecordLog(FIELD, 4, 100)
+    bad_record_log = BadRecordLog(FIELD, 4, 100)
     told = BadRecordList(FIELD, ("a.csv", 0, 0)).after(record(number) for number in range(30))
 
-    ledger.take(told)
+    bad_record_log.take(told)
 
-    assert len(ledger.first) == FIRST
-    assert ledger.excess == (
+    assert len(bad_record_log.first) == FIRST
+    assert bad_record_log.excess == (
         "spec.data.datasets.train: 30 rows of about 100 are bad, more than its "
         "badRecordLimit of 4: correct or remove them, or raise the limit. The first: "
         "a.csv: byte 0: it is broken; a.csv: byte 1: it is broken; a.csv: byte 2: it is broken"

@@ -85,9 +85,9 @@ def test_steps_are_those_of_rows_that_were_counted(
     folder: Path, mode: str, kind: Kind, last: str
 ) -> None:
     plan = planned(folder, mode, last)
-    for num_ranks in (1, 2, 3, 4):
-        for rank in range(num_ranks):
-            at = make_pass(kind, epoch=1, num_ranks=num_ranks, batch_size=BATCH)
+    for world_size in (1, 2, 3, 4):
+        for rank in range(world_size):
+            at = make_pass(kind, epoch=1, world_size=world_size, batch_size=BATCH)
             feed, told = learning(plan, rank)
 
             assert list(given(feed, at)) == known_ahead(plan, at, rank)
@@ -211,9 +211,9 @@ def test_rows_that_no_sample_showed_to_be_left_out_are_left_out_in_each_pass(fol
         transforms=ODD,
     )
     feed, _ = learning(plan, 0)
-    first = [step[0] for step in given(feed, make_pass(num_ranks=1, batch_size=BATCH))]
+    first = [step[0] for step in given(feed, make_pass(world_size=1, batch_size=BATCH))]
 
-    again = [step[0] for step in given(feed, make_pass(epoch=1, num_ranks=1, batch_size=BATCH))]
+    again = [step[0] for step in given(feed, make_pass(epoch=1, world_size=1, batch_size=BATCH))]
 
     assert again == first
 
@@ -286,6 +286,6 @@ def test_rows_that_values_choose_by_now_are_refused_in_the_middle_of_an_epoch(
 def test_each_worker_sees_all_rows_of_a_pass_that_counts_them(folder: Path) -> None:
     plan = replace(planned(folder, "blocks and a buffer", "keep"), split=False)
     for rank in (0, 1, 2):
-        at = make_pass(num_ranks=3, batch_size=BATCH)
+        at = make_pass(world_size=3, batch_size=BATCH)
 
         assert list(given(learning(plan, rank)[0], at)) == known_ahead(plan, at, rank)

@@ -30,7 +30,7 @@ from trainshed.data.sampler.stage_time import (
     since,
 )
 from trainshed.data.sources.fragment_reader import count_rows, reading
-from trainshed.data.sources.stage_timer import LEDGER, StageTimer
+from trainshed.data.sources.stage_timer import STAGE_TIMER, StageTimer
 
 MADE, INNER = StageKey("train", BATCH), StageKey("train", READ)
 SECONDS = 60.0
@@ -42,80 +42,80 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def ledger(clock: Clock) -> StageTimer:
+def stage_timer(clock: Clock) -> StageTimer:
     return StageTimer(clock)
 
 
 def test_a_stage_inside_another_one_is_not_the_others_time(
-    ledger: StageTimer, clock: Clock
+    stage_timer: StageTimer, clock: Clock
 ) -> None:
-    with ledger.inside(MADE, rows=10):
+    with stage_timer.inside(MADE, rows=10):
         clock.pass_(1)
-        with ledger.inside(INNER, rows=7):
+        with stage_timer.inside(INNER, rows=7):
             clock.pass_(2)
         clock.pass_(4)
     clock.pass_(8)
 
-    assert ledger.take() == {MADE: Spent(5, 10), INNER: Spent(2, 7)}
+    assert stage_timer.take() == {MADE: Spent(5, 10), INNER: Spent(2, 7)}
 
 
 def test_items_count_until_they_are_there_and_not_while_they_are_used(
-    ledger: StageTimer, clock: Clock
+    stage_timer: StageTimer, clock: Clock
 ) -> None:
     def make() -> Iterator[int]:
         for rows in (1, 2):
             clock.pass_(rows)
             yield rows
 
-    for _ in ledger.each(MADE, make(), lambda rows: rows):
+    for _ in stage_timer.each(MADE, make(), lambda rows: rows):
         clock.pass_(8)
 
-    assert ledger.take() == {MADE: Spent(3, 3)}
+    assert stage_timer.take() == {MADE: Spent(3, 3)}
 
 
-def test_what_goes_on_is_told_as_far_as_it_came(ledger: StageTimer, clock: Clock) -> None:
-    with ledger.inside(MADE, rows=10):
+def test_what_goes_on_is_told_as_far_as_it_came(stage_timer: StageTimer, clock: Clock) -> None:
+    with stage_timer.inside(MADE, rows=10):
         clock.pass_(1)
-        assert ledger.take() == {MADE: Spent(1, 0)}
+        assert stage_timer.take() == {MADE: Spent(1, 0)}
         clock.pass_(2)
 
-    assert ledger.take() == {MADE: Spent(2, 10)}
-    assert ledger.take() == {}
+    assert stage_timer.take() == {MADE: Spent(2, 10)}
+    assert stage_timer.take() == {}
 
 
-def test_an_error_ends_a_stage(ledger: StageTimer, clock: Clock) -> None:
+def test_an_error_ends_a_stage(stage_timer: StageTimer, clock: Clock) -> None:
     def fail(item: int) -> int:
         clock.pass_(1)
         raise ValueError(item)
 
     with pytest.raises(ValueError, match="7"):
-        next(ledger.each(MADE, map(fail, [7])))
+        next(stage_timer.each(MADE, map(fail, [7])))
     clock.pass_(2)
 
-    assert ledger.take() == {MADE: Spent(1, 0)}
+    assert stage_timer.take() == {MADE: Spent(1, 0)}
 
 
-def test_each_thread_is_in_a_stage_of_its_own(ledger: StageTimer, clock: Clock) -> None:
+def test_each_thread_is_in_a_stage_of_its_own(stage_timer: StageTimer, clock: Clock) -> None:
     def read() -> None:
-        with ledger.inside(INNER):
+        with stage_timer.inside(INNER):
             clock.pass_(1)
 
-    with ledger.inside(MADE):
+    with stage_timer.inside(MADE):
         thread = threading.Thread(target=read)
         thread.start()
         thread.join()
-        assert ledger.stage() == MADE
+        assert stage_timer.stage() == MADE
 
-    assert ledger.take() == {MADE: Spent(1, 0), INNER: Spent(1, 0)}
+    assert stage_timer.take() == {MADE: Spent(1, 0), INNER: Spent(1, 0)}
 
 
-def test_a_wait_for_another_thread_is_no_work(ledger: StageTimer, clock: Clock) -> None:
-    with ledger.inside(MADE), ledger.starving():
+def test_a_wait_for_another_thread_is_no_work(stage_timer: StageTimer, clock: Clock) -> None:
+    with stage_timer.inside(MADE), stage_timer.starving():
         clock.pass_(1)
-    with ledger.starving():  # who trains waits, whose time is metered elsewhere
+    with stage_timer.starving():  # who trains waits, whose time is metered elsewhere
         clock.pass_(2)
 
-    assert ledger.take() == {MADE: Spent(0, 0), StageKey("train", STARVED): Spent(1, 0)}
+    assert stage_timer.take() == {MADE: Spent(0, 0), StageKey("train", STARVED): Spent(1, 0)}
 
 
 @pytest.mark.usefixtures("empty_ledger")
@@ -124,7 +124,7 @@ def test_a_pass_that_counts_rows_is_one_stage(tmp_path: Path) -> None:
     assert plan.source
 
     assert count_rows(reading(plan), plan.source.fragments[0]) == 20
-    assert set(LEDGER.take()) == {StageKey("train", COUNT)}
+    assert set(STAGE_TIMER.take()) == {StageKey("train", COUNT)}
 
 
 @pytest.mark.usefixtures("empty_ledger")
@@ -135,11 +135,11 @@ def test_batches_of_a_worker_that_reads_itself_say_what_each_stage_took(tmp_path
         transforms=[{"use": f"{FUNCTIONS}:doubled"}],
         augment=[{"use": f"{FUNCTIONS}:noise"}],
     )
-    at = make_pass(num_ranks=1)
+    at = make_pass(world_size=1)
 
     given = sum(batch.rows for batch in Feed(plan, LocalSource(plan), 0).batches(at))
 
-    spent = LEDGER.take()
+    spent = STAGE_TIMER.take()
     stages = ("read", "transforms[0]", "augment[0]", "batch")
     assert {stage: spent[StageKey("train", stage)].rows for stage in stages} == dict.fromkeys(
         stages, given
@@ -154,10 +154,10 @@ def test_a_thread_that_fills_a_buffer_works_for_the_stage_that_asked() -> None:
             time.sleep(0.05)
             yield number
 
-    for _ in LEDGER.each(MADE, Prefetched(make(), 1)):
+    for _ in STAGE_TIMER.each(MADE, Prefetched(make(), 1)):
         pass
 
-    spent = LEDGER.take()
+    spent = STAGE_TIMER.take()
     assert spent[MADE].seconds >= 0.15
     assert spent[StageKey("train", STARVED)].seconds >= 0.1
 
@@ -170,12 +170,12 @@ def test_what_is_staged_is_a_stage(tmp_path: Path) -> None:
         time.sleep(0.02)
         return replace(batch)
 
-    list(Feed(plan, MemoryBlocks(plan, 0), 0).batches(make_pass(num_ranks=1), stage))
+    list(Feed(plan, MemoryBlocks(plan, 0), 0).batches(make_pass(world_size=1), stage))
 
-    assert LEDGER.take()[StageKey("train", DEVICE)].seconds >= 0.02
+    assert STAGE_TIMER.take()[StageKey("train", DEVICE)].seconds >= 0.02
 
 
-def test_what_is_spent_is_told_soon_and_once(clock: Clock, ledger: StageTimer) -> None:
+def test_what_is_spent_is_told_soon_and_once(clock: Clock, stage_timer: StageTimer) -> None:
     told: list[Spending] = []
     heard = threading.Event()
 
@@ -183,11 +183,11 @@ def test_what_is_spent_is_told_soon_and_once(clock: Clock, ledger: StageTimer) -
         told.append(spending)
         heard.set()
 
-    ledger.add({MADE: Spent(1, 2)})
-    teller = StatsReporter(ledger, seconds_between=0.01)
-    teller.tell(listen)
+    stage_timer.add({MADE: Spent(1, 2)})
+    stats_reporter = StatsReporter(stage_timer, seconds_between=0.01)
+    stats_reporter.tell(listen)
     assert heard.wait(SECONDS)
-    teller.tell_now()
+    stats_reporter.tell_now()
 
     assert told == [{MADE: Spent(1, 2)}]
 

@@ -54,7 +54,7 @@ def mixed(folders: tuple[Path, Path], mode: str = "blocks", **fields: JsonValue)
 
 def steps_of(plan: DatasetPlan, at: EpochPass) -> list[list[int]]:
     """Return the ids of the rows that count in each step that is left, slice after slice."""
-    ranks = [Feed(plan, LocalSource(plan), rank).batches(at) for rank in range(at.num_ranks)]
+    ranks = [Feed(plan, LocalSource(plan), rank).batches(at) for rank in range(at.world_size)]
     return [
         [row for batch in step for row in batch.tensors["id"].tolist()[: batch.rows]]
         for step in zip(*ranks, strict=True)
@@ -125,13 +125,13 @@ def test_a_mix_has_the_same_rows_on_any_number_of_workers_and_from_any_step_on(
     folders: tuple[Path, Path], mode: str, buffer: int
 ) -> None:
     plan = mixed(folders, mode, shuffle={"bufferSize": buffer})
-    at = make_pass(epoch=2, num_ranks=1, batch_size=BATCH)
+    at = make_pass(epoch=2, world_size=1, batch_size=BATCH)
     whole = steps_of(plan, at)
 
     for ranks in (2, 3, 4):
-        assert steps_of(plan, replace(at, num_ranks=ranks)) == whole
+        assert steps_of(plan, replace(at, world_size=ranks)) == whole
     for step in range(1, len(whole)):
-        left = replace(at, num_ranks=1 + step % 3, first_step=step)
+        left = replace(at, world_size=1 + step % 3, first_step=step)
         assert steps_of(plan, left) == whole[step:]
 
 
@@ -167,7 +167,7 @@ def test_a_row_that_comes_again_in_an_epoch_is_augmented_anew(folders: tuple[Pat
         feed={"lastBatch": "keep"},
     )
     batches = list(
-        Feed(plan, LocalSource(plan), 0).batches(make_pass(num_ranks=1, batch_size=BATCH))
+        Feed(plan, LocalSource(plan), 0).batches(make_pass(world_size=1, batch_size=BATCH))
     )
     drawn = {
         (int(row), float(draw))
@@ -183,7 +183,7 @@ def test_an_evaluation_of_a_mix_sees_every_row_of_all_datasets_once(
     folders: tuple[Path, Path], ranks: int
 ) -> None:
     plan = mixed(folders, rowsPerEpoch=10)
-    steps = steps_of(plan, make_pass("exact", num_ranks=ranks, batch_size=BATCH))
+    steps = steps_of(plan, make_pass("exact", world_size=ranks, batch_size=BATCH))
 
     assert [row for step in steps for row in step] == [*range(FIRST), *range(1000, 1023)]
 
@@ -220,7 +220,7 @@ def test_datasets_of_a_mix_are_shuffled_and_augmented_each_by_itself(
     augment: JsonValue = [{"use": f"{FUNCTIONS}:noise"}]
     twin = make_plan(folders[0], cache="none", shuffle={"mode": "blocks"}, augment=augment)
     plan = make_mix({"a": (twin, 1), "b": (twin, 1)})
-    (batch,) = Feed(plan, LocalSource(plan), 0).batches(make_pass(num_ranks=1, batch_size=122))
+    (batch,) = Feed(plan, LocalSource(plan), 0).batches(make_pass(world_size=1, batch_size=122))
     drawn: dict[int, set[float]] = {}
     for row, draw in zip(batch.tensors["id"], batch.tensors["draw"], strict=True):
         drawn.setdefault(int(row), set()).add(float(draw))
@@ -237,7 +237,7 @@ def test_a_rank_with_one_slot_of_a_step_meets_all_datasets(folders: tuple[Path, 
     plan = make_mix({"a": (first, 3), "b": (second, 1)}, rowsPerEpoch=400)
     feed = Feed(plan, LocalSource(plan), 2)
     rows = [
-        int(batch.tensors["id"][0]) for batch in feed.batches(make_pass(num_ranks=4, batch_size=4))
+        int(batch.tensors["id"][0]) for batch in feed.batches(make_pass(world_size=4, batch_size=4))
     ]
 
     assert sum(row >= 1000 for row in rows) == pytest.approx(25, abs=15)
@@ -262,4 +262,4 @@ def test_datasets_with_other_columns_are_not_mixed(folders: tuple[Path, Path]) -
         DataError,
         match=r"\.mix: .* columns id int64, x float32\[3\], .* id int64, sum float32; want",
     ):
-        steps_of(make_mix(parts), make_pass(num_ranks=1, batch_size=BATCH))
+        steps_of(make_mix(parts), make_pass(world_size=1, batch_size=BATCH))

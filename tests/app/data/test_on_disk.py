@@ -39,7 +39,7 @@ IN_SHARDS: dict[str, JsonValue] = {
     "shard_hash_fn": "abs",
     "override_num_blocks": 3,
 }
-EXACT = make_pass("exact", num_ranks=1, batch_size=7)
+EXACT = make_pass("exact", world_size=1, batch_size=7)
 
 
 @pytest.fixture(scope="module")
@@ -65,17 +65,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Here:
     """The feeder in this process, asked as a worker asks it."""
 
-    def __init__(self, plan: DatasetPlan, shelf: DiskCache) -> None:
-        self.feeder = DataServer({plan.name: plan}, ExecutionLimits(2), print, shelf)
+    def __init__(self, plan: DatasetPlan, disk_cache: DiskCache) -> None:
+        self.data_server = DataServer({plan.name: plan}, ExecutionLimits(2), print, disk_cache)
 
     def counts(self) -> list[int]:
-        counts: list[int] = self.feeder.cached("train").counts.tolist()
+        counts: list[int] = self.data_server.cached("train").counts.tolist()
         return counts
 
     def rows(self, at: EpochPass) -> list[Row]:
         """Return id and draw of all rows that the feeder sends in a pass, in their order."""
         found: list[Row] = []
-        while isinstance(taken := self.feeder.take(at, 0), Slice):
+        while isinstance(taken := self.data_server.take(at, 0), Slice):
             columns = from_block(ray.get(taken.block))
             ids, draws = columns["id"], columns.get("draw", columns["id"])
             found += zip(
@@ -107,7 +107,7 @@ def test_kept_rows_are_those_of_a_stream(folder: Path, tmp_path: Path, mode: str
     plan = planned(folder, mode, transforms=odd)
     plan = replace(plan, changes_rows=True)
     here = Here(plan, DiskCache(Disk(tmp_path)))
-    at = make_pass(epoch=1, num_ranks=1, batch_size=5)
+    at = make_pass(epoch=1, world_size=1, batch_size=5)
 
     assert here.rows(at) == expected(plan, at)
 
@@ -145,10 +145,10 @@ def test_rows_of_other_code_are_made_again_where_no_epoch_hangs_on_them(
     plan = planned(folder)
     counts = Here(plan, DiskCache(Disk(tmp_path / "1"), code="old")).counts()
     going_on = replace(plan, kept=OrderFingerprint(tuple(counts), under_way))
-    shelf = DiskCache(Disk(tmp_path / "2"), (Disk(tmp_path / "1"),), "new")
+    disk_cache = DiskCache(Disk(tmp_path / "2"), (Disk(tmp_path / "1"),), "new")
     said: list[str] = []
 
-    DataServer({"train": going_on}, ExecutionLimits(2), said.append, shelf).cached("train")
+    DataServer({"train": going_on}, ExecutionLimits(2), said.append, disk_cache).cached("train")
 
     assert (tmp_path / "2" / "train" / ROWS_LIST).exists() == (not under_way)
     assert len(said) == under_way
@@ -163,7 +163,7 @@ def test_rows_that_are_not_there_to_their_end_are_made_again(folder: Path, tmp_p
 
     again = Here(plan, DiskCache(Disk(tmp_path / "2"), (Disk(tmp_path / "1"),)))
 
-    at = make_pass(num_ranks=1, batch_size=5)
+    at = make_pass(world_size=1, batch_size=5)
     assert again.counts() == first
     assert again.rows(at) == expected(plan, at)
 

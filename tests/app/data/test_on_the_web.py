@@ -21,7 +21,7 @@ from trainshed.data.sources.dataset_files import open_source, read_fragment
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.formats import npy
 from trainshed.data.sources.local_cache import LocalFileCache
-from trainshed.data.sources.opener import FileAccess, reach_of
+from trainshed.data.sources.opener import FileAccess, store_options_of
 from trainshed.failures import InfrastructureError, is_passing
 from trainshed.planning.paths import locate, locate_source
 from trainshed.retry import RetryPolicy
@@ -42,7 +42,9 @@ pytestmark = pytest.mark.usefixtures("own_node")
 
 def open_at(path: str, form: str, **read: JsonValue) -> Source:
     spec = ReadSpec.model_validate({"format": form, "path": path, **read})
-    return open_source(locate_source(path, HOME, f"{FIELD}.path", reach_of(spec)), spec, FIELD)
+    return open_source(
+        locate_source(path, HOME, f"{FIELD}.path", store_options_of(spec)), spec, FIELD
+    )
 
 
 FORMS: dict[str, Callable[[Path], None]] = {

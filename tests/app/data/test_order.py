@@ -40,7 +40,9 @@ def planned(folder: Path, mode: str, cache: str = "none", last: str = "keep") ->
 
 def counting(plan: DatasetPlan, at: EpochPass) -> Iterator[list[int]]:
     """Yield the rows that count in each step that is left, slice after slice."""
-    ranks = [Feed(plan, MemoryBlocks(plan, rank), rank).batches(at) for rank in range(at.num_ranks)]
+    ranks = [
+        Feed(plan, MemoryBlocks(plan, rank), rank).batches(at) for rank in range(at.world_size)
+    ]
     for step in zip(*ranks, strict=True):
         yield [row for batch in step for row in batch.tensors["id"].tolist()[: batch.rows]]
 
@@ -58,7 +60,7 @@ def test_every_step_has_the_same_rows_on_any_number_of_workers_and_fed_in_any_wa
         digest(list(counting(planned(folder, mode, cache, last), make_pass(**at))))  # type: ignore[arg-type]  # fields by name
         for shuffle, cache in CASES
         if shuffle == mode
-        for at in ({"epoch": 2, "num_ranks": n, "batch_size": BATCH} for n in (1, 2, 3, 4))
+        for at in ({"epoch": 2, "world_size": n, "batch_size": BATCH} for n in (1, 2, 3, 4))
     }
 
     assert len(digests) == 1
@@ -75,7 +77,7 @@ def test_who_stops_anywhere_and_goes_on_with_any_number_of_workers_sees_each_row
     seen: list[list[int]] = []
     while len(seen) < len(whole):
         now = int(drawn.integers(1, 5))
-        at = make_pass(epoch=1, first_step=len(seen), num_ranks=now, batch_size=BATCH, seed=seed)
+        at = make_pass(epoch=1, first_step=len(seen), world_size=now, batch_size=BATCH, seed=seed)
         steps = counting(plan, at)
         seen += [next(steps) for _ in range(int(drawn.integers(1, len(whole) - len(seen) + 1)))]
 
@@ -141,7 +143,7 @@ def test_a_smaller_last_step_is_a_window_of_its_own() -> None:
     ids=str,
 )
 def test_which_rows_of_a_stretch_are_a_ranks_is_what_its_places_say(steps: BatchLayout) -> None:
-    for rank in range(steps.num_ranks):
+    for rank in range(steps.world_size):
         places = steps.places(rank, 0, steps.count)
         assert len(places) == steps.sizes(rank).sum() == steps.rows_in(rank, 0, steps.count)
         for start, stop in product(range(0, steps.rows, 5), range(steps.rows, 0, -7)):
@@ -167,15 +169,15 @@ def test_where_every_rank_gets_all_rows_of_a_buffer_none_is_left_out(
         batches = Feed(plan, MemoryBlocks(plan, 0), 0).batches(at)
         return [batch.tensors["id"].tolist() for batch in batches]
 
-    at = make_pass(num_ranks=before, batch_size=6)
-    there = same_place(done, 6, plan.mixed_rows, before, now)
-    seen = [*rows(at)[:done], *rows(replace(at, num_ranks=now, first_step=there))]
+    at = make_pass(world_size=before, batch_size=6)
+    there = same_place(done, 6, plan.shuffle_buffer_rows, before, now)
+    seen = [*rows(at)[:done], *rows(replace(at, world_size=now, first_step=there))]
     assert {row for step in seen for row in step} == set(range(ROWS))
 
 
 def test_a_pass_that_is_resumed_has_the_same_windows(folder: Path) -> None:
     plan = planned(folder, "local")
-    at = make_pass(epoch=3, num_ranks=3, batch_size=BATCH)
+    at = make_pass(epoch=3, world_size=3, batch_size=BATCH)
     whole = list(counting(plan, at))
     for step in range(len(whole)):
         assert list(counting(plan, replace(at, first_step=step))) == whole[step:]
@@ -198,4 +200,4 @@ def test_a_pass_that_is_resumed_has_the_same_windows(folder: Path) -> None:
 def test_a_buffer_is_what_somebody_asked_for(
     folder: Path, shuffle: dict[str, JsonValue], rows: int
 ) -> None:
-    assert make_plan(folder, shuffle=shuffle).mixed_rows == rows
+    assert make_plan(folder, shuffle=shuffle).shuffle_buffer_rows == rows

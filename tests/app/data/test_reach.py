@@ -28,7 +28,7 @@ from trainshed.data.sampler.fragments import Source
 from trainshed.data.sources.dataset_files import open_source, read_fragment
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.formats import npy
-from trainshed.data.sources.opener import reach_of
+from trainshed.data.sources.opener import store_options_of
 from trainshed.planning.paths import locate_source
 from trainshed.storage.bucket import Bucket
 from trainshed.storage.disk import Disk
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.usefixtures("own_node")
 def open_at(path: str, form: str, **read: JsonValue) -> Source:
     """Return a dataset as preflight opens it, and as it comes to another process."""
     spec = ReadSpec.model_validate({"format": form, "path": path, **read})
-    at = locate_source(path, Disk(Path("/")), f"{FIELD}.path", reach_of(spec))
+    at = locate_source(path, Disk(Path("/")), f"{FIELD}.path", store_options_of(spec))
     source: Source = pickle.loads(pickle.dumps(open_source(at, spec, FIELD)))
     return source
 

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from hack.cluster.ports import LOOPBACK, pick_ports
 from tests.app.conftest import set_environment
 from tests.web import WebServer
-from trainshed.data.sources.opener import reach_of
+from trainshed.data.sources.opener import store_options_of
 from trainshed.storage import region
 from trainshed.storage.region import region_of
 from trainshed_api.rows import ReadSpec
@@ -56,7 +56,7 @@ def test_a_region_is_asked_for_where_nobody_says_it(
     set_environment(monkeypatch, environment)
     spec = {"format": "csv", "path": "s3://open/rows.csv", **read}
 
-    assert reach_of(ReadSpec.model_validate(spec)).region == want
+    assert store_options_of(ReadSpec.model_validate(spec)).region == want
     assert amazon.count("HEAD") == (want == "us-west-2")
 
 

@@ -31,7 +31,7 @@ class Fed:
     """All samples, and where those lie that are kept on disk."""
 
     samples: dict[str, Sample]
-    shelf: Path
+    disk_cache: Path
 
 
 @pytest.fixture(scope="module")
@@ -50,18 +50,18 @@ def start(home: Path) -> Fed:
         (home / name).mkdir()
         case.write(home / name)
         samples[name] = named_after(open_sample(home / name, name, case.settings), name)
-    shelf = home / "kept"
+    disk_cache = home / "kept"
     plans = {plan.name: plan for sample in samples.values() for plan in sample.plans.values()}
     actor = ray.remote(DataServer).options(num_cpus=0, max_concurrency=16)
-    remote = actor.remote(plans, ExecutionLimits(2), print, DiskCache(Disk(shelf)))
-    feeder = cast("ActorHandle[DataServer]", remote)
-    cast("Any", feeder).start.remote()  # Ray's types say that this never returns
+    remote = actor.remote(plans, ExecutionLimits(2), print, DiskCache(Disk(disk_cache)))
+    data_server = cast("ActorHandle[DataServer]", remote)
+    cast("Any", data_server).start.remote()  # Ray's types say that this never returns
     return Fed(
         {
-            name: replace(sample, blocks=lambda plan: RemoteSource(plan, feeder, 0))
+            name: replace(sample, blocks=lambda plan: RemoteSource(plan, data_server, 0))
             for name, sample in samples.items()
         },
-        shelf,
+        disk_cache,
     )
 
 
@@ -71,5 +71,5 @@ def test_a_sample_gives_the_rows_that_were_written(fed: Fed, name: str) -> None:
 
     IN_RAY[name].check(sample)
     for plan in sample.plans.values():
-        on_disk = list((fed.shelf / plan.name).rglob("*.parquet"))
+        on_disk = list((fed.disk_cache / plan.name).rglob("*.parquet"))
         assert bool(on_disk) is (plan.cache == "disk")

@@ -24,7 +24,7 @@ def test_an_evaluation_delivers_every_row_once_however_training_is_split(
 ) -> None:
     # Of a dataset that every worker sees whole, each was given the first one's part.
     plan = make_plan(write_rows(tmp_path, ROWS), split=is_split_in_training, cache="none")
-    at = make_pass("exact", num_ranks=RANKS)
+    at = make_pass("exact", world_size=RANKS)
 
     deal = delivery(plan, at, order_of(plan, at, plan.counts), (20, 20), 40, by_fragments=True)
 
@@ -39,7 +39,7 @@ def test_a_whole_pass_gives_every_rank_all_rows_in_file_order(
     plan = make_plan(
         write_rows(tmp_path, ROWS), split=is_split_in_training, shuffle={"mode": "global"}
     )
-    at = make_pass("whole", num_ranks=RANKS)
+    at = make_pass("whole", world_size=RANKS)
 
     base, steps = order_of(plan, at, plan.counts), steps_for(plan, at, ROWS)
     assert isinstance(base, EpochPermutation)
@@ -54,14 +54,14 @@ def test_a_whole_pass_gives_every_rank_all_rows_in_file_order(
 @given(
     groups=st.lists(st.integers(1, 90), min_size=1, max_size=12),
     batch_size=st.integers(1, 40),
-    num_ranks=st.integers(1, 4),
+    world_size=st.integers(1, 4),
     turn_rows=st.tuples(st.integers(1, 120), st.integers(1, 120)),
     task_rows=st.integers(1, 300),
 )
 def test_tasks_have_all_turns_once_and_end_where_fragments_do(  # noqa: PLR0917 - a size each
     groups: list[int],
     batch_size: int,
-    num_ranks: int,
+    world_size: int,
     turn_rows: tuple[int, int],
     task_rows: int,
     tmp_path_factory: pytest.TempPathFactory,
@@ -71,7 +71,7 @@ def test_tasks_have_all_turns_once_and_end_where_fragments_do(  # noqa: PLR0917 
         cache="none",
         feed={"lastBatch": "keep"},
     )
-    at = make_pass(num_ranks=num_ranks, batch_size=batch_size)
+    at = make_pass(world_size=world_size, batch_size=batch_size)
     base = order_of(plan, at, plan.counts)
     deal = delivery(plan, at, base, turn_rows, task_rows, by_fragments=True)
     tasks, ends = list(deal.turns_by_task()), np.cumsum(groups).tolist()
@@ -91,7 +91,7 @@ def test_turns_grow_from_the_first_for_which_somebody_waits(
     first_step: int, by_fragments: bool, tmp_path: Path
 ) -> None:
     plan = make_plan(write_groups(tmp_path, [[100], [100]], width=1), cache="none")
-    at = make_pass(num_ranks=2, batch_size=2, first_step=first_step)
+    at = make_pass(world_size=2, batch_size=2, first_step=first_step)
     base = order_of(plan, at, plan.counts)
 
     deal = delivery(plan, at, base, (4, 32), 100, by_fragments=by_fragments)
@@ -102,7 +102,7 @@ def test_turns_grow_from_the_first_for_which_somebody_waits(
 
 
 def test_tasks_that_read_no_files_end_where_turns_do(tmp_path: Path) -> None:
-    plan, at = make_plan(write_rows(tmp_path, ROWS), cache="objects"), make_pass(num_ranks=RANKS)
+    plan, at = make_plan(write_rows(tmp_path, ROWS), cache="objects"), make_pass(world_size=RANKS)
     base = order_of(plan, at, plan.counts)
 
     deal = delivery(plan, at, base, (16, 16), 20, by_fragments=False)
@@ -116,7 +116,7 @@ def test_tasks_that_read_no_files_end_where_turns_do(tmp_path: Path) -> None:
         training_steps,
         rows=st.integers(1, 60),
         batch_size=st.integers(1, 13),
-        num_ranks=st.integers(1, 5),
+        world_size=st.integers(1, 5),
         last=st.sampled_from(["drop", "keep"]),
         split=st.booleans(),
     ),

@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shares_of(folder: Path, mode: str, epoch: int) -> list[list[float]]:
     """Return each rank's draws of an epoch: one a row, of an augmentation, in its order."""
     plan = make_plan(folder, shuffle=SHUFFLES[mode], augment=[{"use": f"{FUNCTIONS}:noise"}])
-    at = make_pass("even", epoch=epoch, num_ranks=2, batch_size=10)
+    at = make_pass("even", epoch=epoch, world_size=2, batch_size=10)
     feeds = [Feed(plan, MemoryBlocks(plan, rank), rank) for rank in (0, 1)]
     tables = [list(feed.columns(at)) for feed in feeds]
     assert [[len(table["id"]) for table in mine] for mine in tables] == [[5, 5, 5, 5]] * 2
@@ -44,7 +44,7 @@ def test_every_rank_has_equally_many_rows_of_its_own(folder: Path, mode: str) ->
 
 def test_a_dataset_that_is_not_split_comes_whole_to_every_rank(folder: Path) -> None:
     plan = make_plan(folder, split=False)
-    at = make_pass("even", num_ranks=2, batch_size=10)
+    at = make_pass("even", world_size=2, batch_size=10)
     for rank in (0, 1):
         feed = Feed(plan, MemoryBlocks(plan, rank), rank)
         assert sum(len(table["id"]) for table in feed.columns(at)) == ROWS

@@ -150,10 +150,10 @@ def test_of_each_value_exactly_the_share_is_held_out(home: Path, form: str) -> N
     assert sorted([*held, *rest]) == list(range(ROWS))
 
 
-@pytest.mark.parametrize("num_ranks", [1, 2, 5])
+@pytest.mark.parametrize("world_size", [1, 2, 5])
 @pytest.mark.parametrize("form", ["parquet", "csv"])
 def test_any_number_of_workers_trains_on_the_same_side(
-    home: Path, form: str, num_ranks: int
+    home: Path, form: str, world_size: int
 ) -> None:
     read: dict[str, JsonValue] = {"format": form, "holdout": holdout("rest")}
     plan = make_plan(
@@ -164,11 +164,11 @@ def test_any_number_of_workers_trains_on_the_same_side(
         shuffle={"mode": "blocks"},
         feed={"lastBatch": "keep"},
     )
-    at = make_pass(num_ranks=num_ranks, batch_size=8 * num_ranks, seed=num_ranks)
+    at = make_pass(world_size=world_size, batch_size=8 * world_size, seed=world_size)
 
     ids = [
         batch.tensors["id"].numpy()[: batch.rows]
-        for rank in range(num_ranks)
+        for rank in range(world_size)
         for batch in Feed(plan, MemoryBlocks(plan, rank), rank).batches(at)
     ]
 
@@ -553,7 +553,7 @@ def test_what_the_page_shows_holds_out_as_many_as_it_says(
     Path("flights").mkdir()
     carriers = ["AA"] * 45 + ["DL"] * 44 + ["UA"]
     # carrier itself is not among the columns that the page reads: each has a distance of its own.
-    distances = [{"AA": 100, "DL": 200, "UA": 300}[carrier] for carrier in carriers]
+    distances = [{"AA": 100, "DL": 200, "UA": 300}[prefetcher] for prefetcher in carriers]
     table = pa.table(
         {"carrier": carriers, "distance": distances, "hour": np.arange(90), "late": [False] * 90}
     )

@@ -21,7 +21,7 @@ SECONDS = 10
 def test_the_next_pass_is_begun_once_a_rank_has_come_to_this_one(
     happens: Callable[[PassStream[str]], object], begins: bool
 ) -> None:
-    stream, answers = PassStream[str](num_ranks=2, depth=2), list[bool]()
+    stream, answers = PassStream[str](world_size=2, depth=2), list[bool]()
     stream.put([0, 1], "row")
     stream.end()
     waiting = threading.Thread(target=lambda: answers.append(stream.wait_for_a_rank()))
@@ -36,7 +36,7 @@ def test_the_next_pass_is_begun_once_a_rank_has_come_to_this_one(
 
 
 def test_who_has_left_a_pass_is_not_told_that_it_has_ended() -> None:
-    stream = PassStream[str](num_ranks=2, depth=2)
+    stream = PassStream[str](world_size=2, depth=2)
     stream.put([0, 1], "row")
 
     stream.leave(0)

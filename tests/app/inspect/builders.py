@@ -24,9 +24,9 @@ def select(folder: Path, form: str, *use: str) -> RowInput:
     return RowInput(open_source(folder, form), FIELD, (), functions)
 
 
-def write_to(given: RowInput, folder: Path, wish: WriteOptions = ONE_FILE) -> WriteSummary:
+def write_to(given: RowInput, folder: Path, options: WriteOptions = ONE_FILE) -> WriteSummary:
     """Write rows into a folder."""
-    return write(given, Disk(folder), wish, ignore)
+    return write(given, Disk(folder), options, ignore)
 
 
 def read_back(folder: Path) -> Columns:
@@ -34,9 +34,9 @@ def read_back(folder: Path) -> Columns:
     return read_all(open_source(folder, "parquet"), chunk_rows=2**16)
 
 
-def parquet_of(given: RowInput, folder: Path, wish: WriteOptions = ONE_FILE) -> Columns:
+def parquet_of(given: RowInput, folder: Path, options: WriteOptions = ONE_FILE) -> Columns:
     """Write rows into a folder and return what is read from there."""
-    write_to(given, folder, wish)
+    write_to(given, folder, options)
     return read_back(folder)
 
 

@@ -145,8 +145,8 @@ def test_other_processes_read_the_same(tmp_path: Path) -> None:
 
 def test_a_shuffle_has_each_row_once_in_an_order_of_its_seed(csv: Path, tmp_path: Path) -> None:
     def order(seed: int, name: str) -> list[int]:
-        wish = replace(ONE_FILE, seed=seed)
-        found: list[int] = parquet_of(select(csv, "csv"), tmp_path / name, wish)["id"].tolist()
+        options = replace(ONE_FILE, seed=seed)
+        found: list[int] = parquet_of(select(csv, "csv"), tmp_path / name, options)["id"].tolist()
         return found
 
     one, again, other = order(1, "one"), order(1, "again"), order(2, "other")

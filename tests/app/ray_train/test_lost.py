@@ -28,7 +28,7 @@ RAYS_OWN = state._shutdown_workers
 
 
 @pytest.fixture(autouse=True)
-def patience() -> "Iterator[None]":
+def retry_policy() -> "Iterator[None]":
     yield
     state._shutdown_workers = RAYS_OWN
 

@@ -83,11 +83,11 @@ def run_ways(job: AttemptConfig, ways: Sequence[Way], rank: int) -> list[str]:
     return errors
 
 
-def weights_of(home: Path, num_ranks: int, ways: Sequence[Way]) -> dict[str, torch.Tensor]:
+def weights_of(home: Path, world_size: int, ways: Sequence[Way]) -> dict[str, torch.Tensor]:
     """Return all weights of the last checkpoint of each way."""
-    job = make_jobs(home, num_ranks)
-    errors = on_ranks(num_ranks, home, partial(run_ways, job, ways), within_seconds=300)
-    assert errors == [[]] * num_ranks
+    job = make_jobs(home, world_size)
+    errors = on_ranks(world_size, home, partial(run_ways, job, ways), within_seconds=300)
+    assert errors == [[]] * world_size
     found: dict[str, torch.Tensor] = {}
     for way in ways:
         folder, _, _ = checkpoint.newest([job.folder / way.attempts.name / "ray"])
@@ -151,7 +151,7 @@ def test_every_rank_has_as_many_parts_which_differ_by_a_row_at_most(
     rows: int, total: int, most: int, want: list[int]
 ) -> None:
     batch = Batch({"x": torch.arange(max(1, rows))}, rows, total)
-    parts = list(parts_of(batch, most, num_ranks=3))
+    parts = list(parts_of(batch, most, world_size=3))
 
     assert [part.rows for part in parts] == want
     assert torch.cat([part.tensors["x"] for part in parts]).tolist() == list(range(max(1, rows)))

@@ -29,9 +29,9 @@ def made(number: int) -> Iterator[Batch]:
 
 
 def prefetched(
-    batches: Iterator[Batch], carrier: DevicePrefetcher, depth: int = 100
+    batches: Iterator[Batch], prefetcher: DevicePrefetcher, depth: int = 100
 ) -> Prefetched[Batch]:
-    return Prefetched(batches, depth, finish=carrier.stage)
+    return Prefetched(batches, depth, finish=prefetcher.stage)
 
 
 def wait_for_one(batches: Prefetched[Batch]) -> None:
@@ -46,10 +46,10 @@ def add_up(rows: torch.Tensor, sums: list[float]) -> None:
     sums.append(float(rows.sum()))
 
 
-def train(gpu: FakeGpu, carrier: DevicePrefetcher, batches: Iterator[Batch]) -> list[float]:
+def train(gpu: FakeGpu, prefetcher: DevicePrefetcher, batches: Iterator[Batch]) -> list[float]:
     """Make a step of each batch: add its rows up, in the device's own time."""
     sums: list[float] = []
-    for batch in carrier.held_back(carrier.carried(prefetched(batches, carrier))):
+    for batch in prefetcher.held_back(prefetcher.carried(prefetched(batches, prefetcher))):
         rows = batch.tensors["x"]
         gpu.compute(partial(add_up, rows, sums))
     gpu.do()
@@ -65,16 +65,16 @@ def test_a_step_sees_its_own_rows_however_slow_copies_are(copies_first: bool) ->
 
 def test_what_a_function_made_of_a_batch_is_carried_tensor_by_tensor() -> None:
     gpu = FakeGpu()
-    carrier = DevicePrefetcher(gpu)
+    prefetcher = DevicePrefetcher(gpu)
 
     def nested() -> Iterator[Batch]:
         for step in range(3):
             rows = [torch.full((length,), float(step)) for length in (2, 3)]
-            nest, tensors = take_apart({"rows": rows, "step": step}, "0.")
-            yield Batch(tensors, rows=2, total=4, nests=(nest,))
+            structure, tensors = take_apart({"rows": rows, "step": step}, "0.")
+            yield Batch(tensors, rows=2, total=4, nests=(structure,))
 
     seen: list[list[list[float]]] = []
-    for batch in carrier.held_back(carrier.carried(prefetched(nested(), carrier))):
+    for batch in prefetcher.held_back(prefetcher.carried(prefetched(nested(), prefetcher))):
         made = cast("dict[str, list[torch.Tensor]]", batch.given)
         gpu.compute(partial(lambda rows: seen.append([row.tolist() for row in rows]), made["rows"]))
     gpu.do()
@@ -85,18 +85,18 @@ def test_what_a_function_made_of_a_batch_is_carried_tensor_by_tensor() -> None:
 
 def test_memory_of_a_batch_is_kept_until_its_step_is_done() -> None:
     gpu = FakeGpu()
-    carrier = DevicePrefetcher(gpu)
+    prefetcher = DevicePrefetcher(gpu)
 
-    seen = [batch.tensors["x"] for batch in carrier.carried(prefetched(made(5), carrier))]
+    seen = [batch.tensors["x"] for batch in prefetcher.carried(prefetched(made(5), prefetcher))]
 
     assert [tensor.data_ptr() for tensor in gpu.kept] == [tensor.data_ptr() for tensor in seen]
 
 
 def test_the_next_batch_is_copied_beside_the_step_of_the_present_one() -> None:
     gpu, seen = FakeGpu(), list[int]()
-    carrier = DevicePrefetcher(gpu)
-    batches = prefetched(made(5), carrier)
-    carried = carrier.carried(batches)
+    prefetcher = DevicePrefetcher(gpu)
+    batches = prefetched(made(5), prefetcher)
+    carried = prefetcher.carried(batches)
     next(carried)
     wait_for_one(batches)
 
@@ -121,8 +121,8 @@ def test_a_batch_that_is_not_made_yet_holds_up_no_step() -> None:
         yield second
 
     gpu = FakeGpu()
-    carrier = DevicePrefetcher(gpu)
-    carried = carrier.carried(prefetched(slow(), carrier))
+    prefetcher = DevicePrefetcher(gpu)
+    carried = prefetcher.carried(prefetched(slow(), prefetcher))
 
     first = next(carried)  # would wait for ever
     go_on.set()
@@ -146,8 +146,8 @@ def test_an_error_comes_after_the_batches_before_it() -> None:
         raise ValueError("no more rows")
 
     gpu, seen = FakeGpu(), list[float]()
-    carrier = DevicePrefetcher(gpu)
-    carried = carrier.carried(prefetched(broken(), carrier))
+    prefetcher = DevicePrefetcher(gpu)
+    carried = prefetcher.carried(prefetched(broken(), prefetcher))
 
     def read() -> None:
         for batch in carried:
@@ -161,9 +161,11 @@ def test_an_error_comes_after_the_batches_before_it() -> None:
 
 def test_who_waits_for_nothing_is_held_back_before_memory_is_full() -> None:
     gpu, steps = FakeGpu(), list[int]()
-    carrier = DevicePrefetcher(gpu)
+    prefetcher = DevicePrefetcher(gpu)
     most_behind = 0
-    for step, _ in enumerate(carrier.held_back(carrier.carried(prefetched(made(40), carrier)))):
+    for step, _ in enumerate(
+        prefetcher.held_back(prefetcher.carried(prefetched(made(40), prefetcher)))
+    ):
         gpu.compute(partial(steps.append, step))
         most_behind = max(most_behind, step - len(steps))
 
@@ -181,8 +183,8 @@ def test_who_leaves_early_ends_the_thread() -> None:
             closed.set()
 
     gpu = FakeGpu()
-    carrier = DevicePrefetcher(gpu)
-    carried = carrier.carried(prefetched(endless(), carrier, depth=2))
+    prefetcher = DevicePrefetcher(gpu)
+    carried = prefetcher.carried(prefetched(endless(), prefetcher, depth=2))
     next(carried)
 
     carried.close()
@@ -192,10 +194,12 @@ def test_who_leaves_early_ends_the_thread() -> None:
 
 @pytest.mark.parametrize("depth", [0, 2])
 def test_on_a_cpu_batches_stay_what_they_are(depth: int) -> None:
-    carrier = DevicePrefetcher(streams_of(torch.device("cpu")))
+    prefetcher = DevicePrefetcher(streams_of(torch.device("cpu")))
     there = list(made(3))
 
-    carried = list(carrier.held_back(carrier.carried(prefetched(iter(there), carrier, depth))))
+    carried = list(
+        prefetcher.held_back(prefetcher.carried(prefetched(iter(there), prefetcher, depth)))
+    )
 
     assert all(got is made for got, made in zip(carried, there, strict=True))
 
@@ -206,13 +210,13 @@ def test_on_a_cpu_batches_stay_what_they_are(depth: int) -> None:
 @pytest.mark.gpu
 def test_rows_reach_a_gpu_whole_while_it_is_busy() -> None:
     device = torch.device("cuda", torch.cuda.current_device())
-    carrier = DevicePrefetcher(CudaStreams(device))
+    prefetcher = DevicePrefetcher(CudaStreams(device))
     load = torch.randn(2048, 2048, device=device)
     # Large enough to be copied for a while; memory is used anew all along.
     rows = (torch.full((1 << 20,), float(step)) for step in range(50))
     batches = (Batch({"x": row}, rows=1 << 20, total=1 << 20) for row in rows)
     sums: list[torch.Tensor] = []
-    for batch in carrier.held_back(carrier.carried(prefetched(batches, carrier, depth=4))):
+    for batch in prefetcher.held_back(prefetcher.carried(prefetched(batches, prefetcher, depth=4))):
         load = torch.tanh(load @ load)
         sums.append(batch.tensors["x"].double().sum())
 
@@ -222,20 +226,20 @@ def test_rows_reach_a_gpu_whole_while_it_is_busy() -> None:
 @pytest.mark.gpu
 def test_a_batch_is_pinned_before_it_is_sent_to_a_gpu() -> None:
     device = torch.device("cuda", torch.cuda.current_device())
-    carrier = DevicePrefetcher(CudaStreams(device))
+    prefetcher = DevicePrefetcher(CudaStreams(device))
 
-    assert all(carrier.stage(batch).tensors["x"].is_pinned() for batch in made(2))
+    assert all(prefetcher.stage(batch).tensors["x"].is_pinned() for batch in made(2))
 
 
 @pytest.mark.gpu
 def test_tensors_of_a_nest_lie_pinned_and_then_on_a_gpu() -> None:
     device = torch.device("cuda", torch.cuda.current_device())
-    carrier = DevicePrefetcher(CudaStreams(device))
-    nest, tensors = take_apart([torch.arange(3), {"x": torch.arange(5)}, "a"], "0.")
-    batch = Batch(tensors, rows=3, total=3, nests=(nest,))
+    prefetcher = DevicePrefetcher(CudaStreams(device))
+    structure, tensors = take_apart([torch.arange(3), {"x": torch.arange(5)}, "a"], "0.")
+    batch = Batch(tensors, rows=3, total=3, nests=(structure,))
 
-    assert all(tensor.is_pinned() for tensor in carrier.stage(batch).tensors.values())
-    (carried,) = carrier.carried(prefetched(iter([batch]), carrier))
+    assert all(tensor.is_pinned() for tensor in prefetcher.stage(batch).tensors.values())
+    (carried,) = prefetcher.carried(prefetched(iter([batch]), prefetcher))
     first, second, word = cast("tuple[torch.Tensor, dict[str, torch.Tensor], str]", carried.given)
     assert (first.device, second["x"].device, word) == (device, device, "a")
     assert (first.tolist(), second["x"].tolist()) == ([0, 1, 2], [0, 1, 2, 3, 4])

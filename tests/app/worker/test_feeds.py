@@ -17,8 +17,8 @@ NO_COORDINATOR = cast("Coordinator", None)  # none is asked for a pass
 
 @pytest.fixture(scope="module")
 def feeds(tmp_path_factory: pytest.TempPathFactory) -> DatasetRegistry:
-    job = make_jobs(tmp_path_factory.mktemp("run"), num_ranks=2)
-    return DatasetRegistry(job, NO_COORDINATOR, 0, num_ranks=2, group=3)
+    job = make_jobs(tmp_path_factory.mktemp("run"), world_size=2)
+    return DatasetRegistry(job, NO_COORDINATOR, 0, world_size=2, group=3)
 
 
 @pytest.mark.parametrize("step_in_epoch", [0, 2])
@@ -51,7 +51,7 @@ def test_where_each_worker_gets_all_rows_fewer_go_on_at_the_step_before(
 ) -> None:
     plans = {name: replace(plan, split=False) for name, plan in feeds._job.plans.items()}
     whole = replace(feeds._job, plans=plans, batch_size=12)
-    two = DatasetRegistry(whole, NO_COORDINATOR, 0, num_ranks=2, group=3)
+    two = DatasetRegistry(whole, NO_COORDINATOR, 0, world_size=2, group=3)
 
     # Three workers had 4 rows in a step each, two have 6: the rows from the 18th on are left.
     gone_on = two.gone_on(Position(step_in_epoch=5, step=11), before=3)
@@ -77,7 +77,7 @@ def test_nothing_is_begun_ahead_where_nobody_knows_how_many_epochs_there_are(
     feeds: DatasetRegistry,
 ) -> None:
     endless = DatasetRegistry(
-        replace(feeds._job, epochs=None), NO_COORDINATOR, 0, num_ranks=2, group=3
+        replace(feeds._job, epochs=None), NO_COORDINATOR, 0, world_size=2, group=3
     )
 
     assert endless.passing("train", "train", Position()).following is None

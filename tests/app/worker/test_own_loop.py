@@ -77,14 +77,14 @@ class Attempt:
         self.coordinator.look()
         self.told: list[Event] = []
         client = self.coordinator
-        self.own_loop = PlainFunction(
+        self.plain_function = PlainFunction(
             cast("AttemptConfig", job),
             client,
             cast("DatasetRegistry", SimpleNamespace(rank=rank, group=1)),
             lambda message: self.told.append(WarningEvent(time=0.0, message=message)),
         )
         self._keeper = PassKeeper(client)
-        run = SimpleNamespace(rank=rank, own_loop=self.own_loop)
+        run = SimpleNamespace(rank=rank, plain_function=self.plain_function)
         activate(cast("BaseRun", run))
 
     def report(self) -> None:
@@ -122,7 +122,7 @@ def test_what_a_function_reports_and_reads_later_stays(resumed: Path) -> None:
     attempt.coordinator.report(Reported(step=15), [])
     ray.train.get_checkpoint()
     attempt.report()
-    attempt.own_loop.finish()
+    attempt.plain_function.finish()
 
     assert attempt.reported == Reported(step=15)
     assert len(attempt.told) == 2
@@ -139,7 +139,7 @@ def test_a_function_that_read_its_checkpoint_has_resumed(what: str, resumed: Pat
     attempt = Attempt(resumed)
     READS[what]()
     attempt.report()
-    attempt.own_loop.finish()
+    attempt.plain_function.finish()
 
     assert attempt.reported.step == 210
     assert attempt.told == []
@@ -147,7 +147,7 @@ def test_a_function_that_read_its_checkpoint_has_resumed(what: str, resumed: Pat
 
 def test_a_function_that_returns_without_a_report_did_not_resume(resumed: Path) -> None:
     attempt = Attempt(resumed)
-    attempt.own_loop.finish()
+    attempt.plain_function.finish()
 
     assert attempt.reported == Reported()
     assert [type(event) for event in attempt.told] == [WarningEvent, Started]
@@ -189,7 +189,7 @@ def test_a_script_without_an_earlier_checkpoint_has_none_to_read() -> None:
 def test_the_first_worker_may_read_for_all(resumed: Path) -> None:
     attempt = Attempt(resumed, rank=1)
     attempt.report()
-    attempt.own_loop.finish()
+    attempt.plain_function.finish()
 
     assert attempt.reported.step == 210
     assert attempt.told == []

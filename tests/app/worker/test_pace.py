@@ -6,67 +6,67 @@ from tests.app.clock import Clock
 from trainshed.worker.throughput import ThroughputMeter
 
 
-def make_pace() -> tuple[ThroughputMeter, Clock]:
+def make_throughput() -> tuple[ThroughputMeter, Clock]:
     clock = Clock(100.0)
     return ThroughputMeter(clock), clock
 
 
 def test_one_step_has_no_pace_yet() -> None:
-    pace, _ = make_pace()
-    pace.step(64)
+    throughput, _ = make_throughput()
+    throughput.step(64)
 
-    assert pace.seconds_per_step() == 0.0
-    assert pace.rows_per_second() is None
+    assert throughput.seconds_per_step() == 0.0
+    assert throughput.rows_per_second() is None
 
 
 def test_pace_is_the_mean_of_steps() -> None:
-    pace, clock = make_pace()
+    throughput, clock = make_throughput()
     for seconds in (0.0, 0.1, 0.3):
         clock.pass_(seconds)
-        pace.step(64)
+        throughput.step(64)
 
-    assert pace.seconds_per_step() == pytest.approx(0.2)
-    assert pace.rows_per_second() == pytest.approx(128 / 0.4)
+    assert throughput.seconds_per_step() == pytest.approx(0.2)
+    assert throughput.rows_per_second() == pytest.approx(128 / 0.4)
 
 
 def test_what_is_long_ago_no_longer_counts() -> None:
-    pace, clock = make_pace()
+    throughput, clock = make_throughput()
     for seconds in [0.0] + [1.0] * 3 + [0.1] * 100:
         clock.pass_(seconds)
-        pace.step(10)
+        throughput.step(10)
 
-    assert pace.seconds_per_step() == pytest.approx(0.1)
+    assert throughput.seconds_per_step() == pytest.approx(0.1)
 
 
 def test_slow_steps_are_kept_however_long_they_take() -> None:
-    pace, clock = make_pace()
-    pace.step(10)
+    throughput, clock = make_throughput()
+    throughput.step(10)
     for _ in range(5):
         clock.pass_(1.9)
-        pace.step(10)
+        throughput.step(10)
     for _ in range(3):
         clock.pass_(9.0)
-        pace.step(10)
+        throughput.step(10)
 
-    assert pace.seconds_per_step() == pytest.approx(9.0)
+    assert throughput.seconds_per_step() == pytest.approx(9.0)
 
 
 def test_an_evaluation_between_two_steps_is_no_pace() -> None:
-    pace, clock = make_pace()
+    throughput, clock = make_throughput()
     for seconds in (0.0, 0.1, 0.1, 60.0, 0.1):
         clock.pass_(seconds)
-        pace.step(10)
+        throughput.step(10)
 
-    assert pace.seconds_per_step() == pytest.approx(0.1)
+    assert throughput.seconds_per_step() == pytest.approx(0.1)
 
 
 def test_the_time_that_is_left_is_not_known_before_the_second_step() -> None:
-    pace, clock = make_pace()
-    assert pace.seconds_left(570) is None
-    pace.step(10)
-    assert pace.seconds_left(570) is None
+    throughput, clock = make_throughput()
+    assert throughput.seconds_left(570) is None
+    throughput.step(10)
+    assert throughput.seconds_left(570) is None
     clock.pass_(0.5)
-    pace.step(10)
+    throughput.step(10)
 
-    assert pace.seconds_left(570) == pytest.approx(285.0)
-    assert pace.seconds_left(0) == 0.0
+    assert throughput.seconds_left(570) == pytest.approx(285.0)
+    assert throughput.seconds_left(0) == 0.0

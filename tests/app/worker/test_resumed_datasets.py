@@ -74,10 +74,10 @@ def make_zipped(home: Path) -> AttemptConfig:
     return make_job(launch, prepared.folder.claim(prepared.spec_hash, False))
 
 
-def used_by(file: Path, num_ranks: int) -> Used:
+def used_by(file: Path, world_size: int) -> Used:
     """Return the rows of each step by dataset: of all ranks, and of one where each has all."""
     used: Used = defaultdict(lambda: defaultdict(list))
-    for rank in range(num_ranks):
+    for rank in range(world_size):
         for line in Path(f"{file}-{rank}").read_text().splitlines():
             said = json.loads(line)
             for name, rows in said["used"].items():
@@ -98,11 +98,11 @@ def make_attempts(
 
 
 def attempted(
-    job: AttemptConfig, home: Path, num_ranks: int, **broken_at: int
+    job: AttemptConfig, home: Path, world_size: int, **broken_at: int
 ) -> tuple[list[str], ...]:
     """Return the errors of each rank."""
     home.mkdir()
-    return tuple(on_ranks(num_ranks, home, partial(make_attempts, job, home, broken_at), 300))
+    return tuple(on_ranks(world_size, home, partial(make_attempts, job, home, broken_at), 300))
 
 
 def test_one_worker_resumes_each_dataset_where_two_stood(tmp_path: Path) -> None:

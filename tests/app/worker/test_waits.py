@@ -31,17 +31,17 @@ def make_batches(count: int) -> Iterator[Batch]:
 
 def test_no_step_waits_for_its_device() -> None:
     device = torch.device("cuda", 0)
-    carrier, losses = DevicePrefetcher(streams_of(device)), Losses()
+    prefetcher, losses = DevicePrefetcher(streams_of(device)), Losses()
     model = torch.nn.Linear(4, 1).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    batches = Prefetched(make_batches(30), 4, finish=carrier.stage)
+    batches = Prefetched(make_batches(30), 4, finish=prefetcher.stage)
 
     with no_waits():
-        for step, batch in enumerate(carrier.carried(batches)):
+        for step, batch in enumerate(prefetcher.carried(batches)):
             loss = model(batch.tensors["x"]).square().mean()
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()
             losses.add(step, loss.detach())
             assert losses.first_bad(waits=False) is None
-            carrier.hold_back()
+            prefetcher.hold_back()

@@ -31,7 +31,7 @@ from trainshed.data.sources.column_arrays import Columns, num_rows
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.feed_types import check_dtype
 from trainshed.data.sources.fragment_reader import Choice, Table, augmented, everything, reading
-from trainshed.data.sources.stage_timer import LEDGER
+from trainshed.data.sources.stage_timer import STAGE_TIMER
 from trainshed_api.data import dtype_for
 
 if TYPE_CHECKING:
@@ -117,8 +117,8 @@ class Batch:
         """Return the batch to train on: tensors by column, or one collated part."""
         if not self.nests:
             return self.tensors
-        (nest,) = self.nests
-        return nest.filled(self.tensors)
+        (structure,) = self.nests
+        return structure.filled(self.tensors)
 
 
 class Feed:
@@ -225,7 +225,7 @@ class Feed:
         made = self._batches(self._numbered(at), most_parts)
         if at.kind == "train" and at.following is None:  # else the next epoch reuses the memory
             made = lent_for(made)
-        items = LEDGER.each(self._batch, made, lambda each: each.rows)
+        items = STAGE_TIMER.each(self._batch, made, lambda each: each.rows)
         return Prefetched(items, depth, finish=partial(self._staged, stage))
 
     def columns(self, at: EpochPass, table_rows: int = 1) -> Iterator[Columns]:
@@ -234,7 +234,7 @@ class Feed:
         table_rows: minimum rows of a table, which has one or more steps.
         """
         made = lent_for(self._columns(at, table_rows))
-        yield from LEDGER.each(self._batch, made, num_rows)
+        yield from STAGE_TIMER.each(self._batch, made, num_rows)
 
     def _columns(self, at: EpochPass, table_rows: int) -> Iterator[Columns]:
         numbered = self._numbered(at)
@@ -252,7 +252,7 @@ class Feed:
         staged = stage(batch)
         if staged is not batch:
             spent = Spent(time.perf_counter() - begun, batch.rows)
-            LEDGER.add({StageKey(self.plan.name, DEVICE): spent})
+            STAGE_TIMER.add({StageKey(self.plan.name, DEVICE): spent})
         return staged
 
     def _numbered(self, at: EpochPass) -> EpochPass:

@@ -142,8 +142,8 @@ class BufferPool:
 class _Loan:
     """Memory that is in use as long as this object exists."""
 
-    def __init__(self, lender: BufferPool, memory: Memory, times_let_go: int) -> None:
-        self._lender = lender
+    def __init__(self, buffer_pool: BufferPool, memory: Memory, times_let_go: int) -> None:
+        self._buffer_pool = buffer_pool
         self._memory = memory
         self._times_let_go = times_let_go
 
@@ -157,7 +157,7 @@ class _Loan:
         }
 
     def __del__(self) -> None:
-        self._lender.give_back(self._memory, self._times_let_go)
+        self._buffer_pool.give_back(self._memory, self._times_let_go)
 
 
 LENDER = BufferPool()

@@ -34,15 +34,15 @@ class CacheFill:
     Args:
         plan: of the dataset.
         warn: reports problems that do not end the run.
-        shelf: cache on disk; None without one.
+        disk_cache: cache on disk; None without one.
     """
 
     def __init__(
-        self, plan: DatasetPlan, warn: Callable[[str], None], shelf: DiskCache | None = None
+        self, plan: DatasetPlan, warn: Callable[[str], None], disk_cache: DiskCache | None = None
     ) -> None:
         self._plan = plan
         self._warn = warn
-        self._shelf = shelf
+        self._disk_cache = disk_cache
         self._wanted = kept_counts(plan)
         self._under_way = bool(plan.kept and plan.kept.under_way)
 
@@ -54,8 +54,8 @@ class CacheFill:
         """
         plan, started = self._plan, time.perf_counter()
         if plan.cache == "disk":
-            assert self._shelf
-            return self._as_wanted(kept_on(self._shelf, plan, self._warn))
+            assert self._disk_cache
+            return self._as_wanted(kept_on(self._disk_cache, plan, self._warn))
         dataset = made_whole(plan) if plan.is_made_whole else ray_datasets.fragments_dataset(plan)
         made = self._as_wanted(ray_datasets.materialized(dataset))
         seconds = time.perf_counter() - started

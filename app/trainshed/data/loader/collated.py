@@ -10,7 +10,7 @@ from trainshed.data.sampler.stage_time import COLLATE, StageKey
 from trainshed.data.sources.collate import collate
 from trainshed.data.sources.column_arrays import cut_rows
 from trainshed.data.sources.errors import DataError
-from trainshed.data.sources.stage_timer import LEDGER
+from trainshed.data.sources.stage_timer import STAGE_TIMER
 
 if TYPE_CHECKING:
     from trainshed.data.loader.uncounted_pass import Given
@@ -39,13 +39,13 @@ def collated(
     nests: list[BatchStructure] = []
     if not len(ids):
         return tensors, ()
-    for start, stop in part_spans(given.rows, given.total, most_parts, at.num_ranks):
-        with LEDGER.inside(StageKey(plan.name, COLLATE), stop - start):
+    for start, stop in part_spans(given.rows, given.total, most_parts, at.world_size):
+        with STAGE_TIMER.inside(StageKey(plan.name, COLLATE), stop - start):
             rows = cut_rows(columns, start, stop)
             made = collate(plan, rows, ids[start:stop], at.seed, at.epoch)
-            nest, of_part = take_apart(made, f"{len(nests)}.")
+            structure, of_part = take_apart(made, f"{len(nests)}.")
         _check_place(plan, of_part)
-        nests.append(nest)
+        nests.append(structure)
         tensors |= of_part
     return tensors, tuple(nests)
 

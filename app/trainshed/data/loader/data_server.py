@@ -69,7 +69,7 @@ class DataServer:
         plans: by dataset.
         limits: of Ray Data.
         warn: reports problems that do not end the run.
-        shelf: cache on disk; None without one.
+        disk_cache: cache on disk; None without one.
     """
 
     def __init__(
@@ -77,13 +77,13 @@ class DataServer:
         plans: Mapping[str, DatasetPlan],
         limits: ExecutionLimits,
         warn: Callable[[str], None],
-        shelf: DiskCache | None = None,
+        disk_cache: DiskCache | None = None,
     ) -> None:
         self._plans = plans
         self._limits = limits
         turn = threading.Lock()
         self._caches = {
-            plan.name: ObjectStoreCache(plan.field, CacheFill(plan, warn, shelf), turn)
+            plan.name: ObjectStoreCache(plan.field, CacheFill(plan, warn, disk_cache), turn)
             for plan in plans.values()
             if plan.is_filled
         }
@@ -192,7 +192,7 @@ class DataServer:
     def _opened(self, at: EpochPass) -> PassStream[Slice]:
         if at not in self._streams:
             self._leave_before(at.group)
-            stream = self._streams[at] = PassStream(at.num_ranks, QUEUE_SLICES)
+            stream = self._streams[at] = PassStream(at.world_size, QUEUE_SLICES)
             if at.group < self._group:
                 stream.close()
             else:
@@ -314,7 +314,7 @@ class DataServer:
         number, _ = begin_of(plan, at, order, self.known(at).counts)
         if number == len(order):
             return
-        everybody = range(at.num_ranks)
+        everybody = range(at.world_size)
         dataset = ray_datasets.uncounted_dataset(plan, at, order[number:].tolist(), sizes)
         for bundle in on_course(dataset, course).iter_internal_ref_bundles():
             for entry in bundle.blocks:

@@ -65,18 +65,18 @@ class KeptFiles(Record):
     files: tuple[KeptFile, ...]
 
 
-def kept_on(shelf: DiskCache, plan: DatasetPlan, warn: Callable[[str], None]) -> CachedBlocks:
+def kept_on(disk_cache: DiskCache, plan: DatasetPlan, warn: Callable[[str], None]) -> CachedBlocks:
     """Return the files of a dataset, making them if they do not exist.
 
     Args:
-        shelf: the cache.
+        disk_cache: the cache.
         plan: of the dataset.
         warn: reports problems that do not end the run.
     """
     identity = _identity(plan)
-    for folder in (shelf.folder, *shelf.earlier):
+    for folder in (disk_cache.folder, *disk_cache.earlier):
         found = _found(folder / plan.name, identity)
-        if found and found.code != shelf.code:
+        if found and found.code != disk_cache.code:
             if not (plan.kept and plan.kept.under_way):
                 continue
             warn(
@@ -86,8 +86,8 @@ def kept_on(shelf: DiskCache, plan: DatasetPlan, warn: Callable[[str], None]) ->
             )
         if found:
             return _as_blocks(folder / plan.name, found)
-    folder, started = shelf.folder / plan.name, time.perf_counter()
-    made = KeptFiles(identity=identity, code=shelf.code, files=_made(plan, folder))
+    folder, started = disk_cache.folder / plan.name, time.perf_counter()
+    made = KeptFiles(identity=identity, code=disk_cache.code, files=_made(plan, folder))
     folder.delete(ROWS_LIST)  # the files are damaged
     folder.create(ROWS_LIST, made.to_line().encode())
     rows, seconds = sum(file.rows for file in made.files), time.perf_counter() - started

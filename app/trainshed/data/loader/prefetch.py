@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from trainshed.data.sources.stage_timer import LEDGER
+from trainshed.data.sources.stage_timer import STAGE_TIMER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,15 +102,15 @@ class _Ahead(Generic[Item]):
 
     def is_there(self, within_seconds: float) -> bool:
         """Return whether an item, or the end, is available within this time."""
-        stage = LEDGER.stage()
-        with self._changed, LEDGER.starving():
+        stage = STAGE_TIMER.stage()
+        with self._changed, STAGE_TIMER.starving():
             self._begin(stage)
             self._ask()
             return self._changed.wait_for(self._has_come, within_seconds)
 
     def take(self) -> Item:
-        stage = LEDGER.stage()
-        with self._changed, LEDGER.starving():
+        stage = STAGE_TIMER.stage()
+        with self._changed, STAGE_TIMER.starving():
             self._begin(stage)
             self._ask()
             self._changed.wait_for(self._has_come)
@@ -148,7 +148,7 @@ class _Ahead(Generic[Item]):
 
     def _fill(self, stage: StageKey | None) -> None:
         # Time of the items counts to the stage of the consumer.
-        source = LEDGER.each(stage, self._source) if stage else self._source
+        source = STAGE_TIMER.each(stage, self._source) if stage else self._source
         try:
             for item in source if self._depth else self._when_asked(source):
                 if not self._put(self._finish(item)):

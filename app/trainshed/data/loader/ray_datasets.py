@@ -50,7 +50,7 @@ from trainshed.data.sources.fragment_reader import (
     read_whole,
     reading,
 )
-from trainshed.data.sources.stage_timer import LEDGER
+from trainshed.data.sources.stage_timer import STAGE_TIMER
 from trainshed.functions import find
 from trainshed.ray_compat.execution import (
     Needs,
@@ -289,30 +289,30 @@ def delivery_of(
         plan,
         at,
         base,
-        _turn_rows(plan, base.rows, at.num_ranks, sizes, task_rows),
+        _turn_rows(plan, base.rows, at.world_size, sizes, task_rows),
         task_rows,
         by_fragments=not (is_woven or is_sorted) and any(each.blocks is None for each in origins),
     )
 
 
 def _turn_rows(
-    plan: DatasetPlan, rows: int, num_ranks: int, sizes: Sizes, task_rows: float
+    plan: DatasetPlan, rows: int, world_size: int, sizes: Sizes, task_rows: float
 ) -> tuple[float, float]:
     """Return the maximum rows of a chunk, of the first and of all: suitable blocks per rank.
 
     Args:
         plan: of the dataset.
         rows: of the pass.
-        num_ranks: number of workers.
+        world_size: number of workers.
         sizes: of tasks and blocks.
         task_rows: maximum rows of a task.
     """
     if plan.shuffle.mode == "global" and plan.source:
         # A block is a task of the sort: as many as there are fragments, as Ray would choose.
         block_rows = rows / max(1, len(plan.source.fragments))
-        turn_rows = num_ranks * min(block_rows, TASK_BYTES / plan.row_bytes)
+        turn_rows = world_size * min(block_rows, TASK_BYTES / plan.row_bytes)
         return turn_rows, turn_rows
-    first, most = (num_ranks * each for each in (plan.block_rows, sizes.block_rows(plan)))
+    first, most = (world_size * each for each in (plan.block_rows, sizes.block_rows(plan)))
     return min(first, task_rows), min(most, task_rows)
 
 
@@ -606,7 +606,7 @@ def _placed_block(
 
 def _as_one(key: StageKey, make: Callable[[], Iterable[Block]]) -> Iterator[Block]:
     """Yield the blocks of a task with few blocks; all of its time counts to one stage."""
-    with LEDGER.whole(key):
+    with STAGE_TIMER.whole(key):
         made = list(make())
     yield from made
 
@@ -619,11 +619,11 @@ def _metered(
 ) -> Iterator[Block]:
     """Yield the blocks; report their time to the requesting actor."""
     _begin(told)
-    for block in LEDGER.each(key, lent_for(make()), rows):
+    for block in STAGE_TIMER.each(key, lent_for(make()), rows):
         begun = time.thread_time()
         yield block
         # CPU time, because a task also waits here while nobody takes its blocks.
-        LEDGER.add({key: Spent(time.thread_time() - begun)})
+        STAGE_TIMER.add({key: Spent(time.thread_time() - begun)})
         del block
     # Ray ends a process that is idle for a second.
     TELLER.tell_now()

@@ -30,7 +30,7 @@ from trainshed.data.sources.fragment_reader import (
     reading,
 )
 from trainshed.data.sources.mixed import stretches
-from trainshed.data.sources.stage_timer import LEDGER
+from trainshed.data.sources.stage_timer import STAGE_TIMER
 from trainshed.failures import InfrastructureError
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class RemoteSource:
                 said = "this pass was left before its end: a later one of the dataset has begun"
                 raise StreamClosedError(f"{self._plan.field}: {said}")
             coming = self._remote_take(at, self._rank)
-            with LEDGER.inside(self._transfer, taken.stop - taken.start):
+            with STAGE_TIMER.inside(self._transfer, taken.stop - taken.start):
                 block = _fetched(taken.block, self._plan.field)
                 self._check(block, taken)
                 tables = list(tables_of(block, taken.start, taken.stop))
@@ -178,7 +178,7 @@ class RemoteSource:
         for _ in range(MOST_FILLINGS):
             held = self._cache(name)
             try:
-                with LEDGER.inside(self._transfer, int(held.counts[number])):
+                with STAGE_TIMER.inside(self._transfer, int(held.counts[number])):
                     return from_block(_fetched(held.blocks[number], self._plan.field))
             except ObjectLostError:  # with its node; Ray has tried to make it again
                 self._cached[name] = _answer(self._remote_cached(name, held.filling))
@@ -197,7 +197,7 @@ def _fetched(block: ray.ObjectRef[Block], field: str) -> Block:
 
 def _answer(coming: ray.ObjectRef[Answer]) -> Answer:
     try:
-        with LEDGER.starving():
+        with STAGE_TIMER.starving():
             return ray.get(coming)
     except RayTaskError as error:
         if isinstance(error.cause, (DataError, InfrastructureError)):

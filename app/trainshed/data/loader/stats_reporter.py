@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from trainshed.data.sources.stage_timer import LEDGER
+from trainshed.data.sources.stage_timer import STAGE_TIMER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,12 +21,12 @@ class StatsReporter:
     """A thread that reports, once there is a receiver.
 
     Args:
-        ledger: of this process.
+        stage_timer: of this process.
         seconds_between: two reports.
     """
 
-    def __init__(self, ledger: StageTimer, seconds_between: float = SECONDS_BETWEEN) -> None:
-        self._ledger = ledger
+    def __init__(self, stage_timer: StageTimer, seconds_between: float = SECONDS_BETWEEN) -> None:
+        self._stage_timer = stage_timer
         self._seconds_between = seconds_between
         self._lock = threading.Lock()
         self._listen: Callable[[Spending], object] | None = None
@@ -45,7 +45,7 @@ class StatsReporter:
     def tell_now(self) -> None:
         """Report the time until now."""
         with self._lock:
-            if self._listen and (spent := self._ledger.take()):
+            if self._listen and (spent := self._stage_timer.take()):
                 self._listen(spent)
 
     def _run(self) -> None:
@@ -54,4 +54,4 @@ class StatsReporter:
             self.tell_now()
 
 
-TELLER = StatsReporter(LEDGER)
+TELLER = StatsReporter(STAGE_TIMER)

@@ -33,12 +33,12 @@ class PassStream(Generic[Item]):
     alone, or much faster, must not wait for ranks that wait for it.
 
     Args:
-        num_ranks: number of workers.
+        world_size: number of workers.
         depth: maximum items that a rank may be behind.
     """
 
-    def __init__(self, num_ranks: int, depth: int) -> None:
-        self._queues: list[deque[Item]] = [deque() for _ in range(num_ranks)]
+    def __init__(self, world_size: int, depth: int) -> None:
+        self._queues: list[deque[Item]] = [deque() for _ in range(world_size)]
         self._depth = depth
         self._changed = threading.Condition()
         self._waiting: set[int] = set()

@@ -241,7 +241,7 @@ def too_few(plan: DatasetPlan, at: EpochPass, rows: int) -> str:
     """Return the error for an epoch with this many rows."""
     return (
         f"{plan.field}: {rows} rows of an epoch after the transforms are too few for "
-        f"one step of {at.batch_size} rows over {at.num_ranks} workers: use a smaller "
+        f"one step of {at.batch_size} rows over {at.world_size} workers: use a smaller "
         "spec.batchSize, or feed.lastBatch: keep"
     )
 

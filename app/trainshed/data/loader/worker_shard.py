@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 def share_of(
-    feed: Feed, num_ranks: int, begin: Callable[[], EpochPass], end: Callable[[float], None]
+    feed: Feed, world_size: int, begin: Callable[[], EpochPass], end: Callable[[float], None]
 ) -> PlannedShard:
     """Return Ray Data's iterator over a rank's rows of the plan.
 
     Args:
         feed: of the dataset, for this rank.
-        num_ranks: number of workers.
+        world_size: number of workers.
         begin: called when an iteration begins; returns its pass.
         end: called when an iteration is over, with the seconds that the function waited.
     """
     plan = feed.plan
     schema = plan.source.schema if plan.source else None
     facts = IteratorFacts(plan.name, f"{plan.name}: cache {plan.cache}", schema)
-    return PlannedShard(facts, num_ranks, lambda: _blocks(feed, begin()), end)
+    return PlannedShard(facts, world_size, lambda: _blocks(feed, begin()), end)
 
 
 def _blocks(feed: Feed, at: EpochPass) -> Iterator[Block]:

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def share(total: int, num_ranks: int, rank: int) -> int:
+def share(total: int, world_size: int, rank: int) -> int:
     """Return this rank's part of `total`; parts differ by at most one, larger ones first."""
-    return total // num_ranks + (rank < total % num_ranks)
+    return total // world_size + (rank < total % world_size)
 
 
-def share_start(total: int, num_ranks: int, rank: int) -> int:
+def share_start(total: int, world_size: int, rank: int) -> int:
     """Return the start of this rank's part of `total`: the parts of the ranks before it."""
-    return total // num_ranks * rank + min(rank, total % num_ranks)
+    return total // world_size * rank + min(rank, total % world_size)
 
 
-def part_spans(rows: int, total: int, most: int, num_ranks: int) -> Iterator[tuple[int, int]]:
+def part_spans(rows: int, total: int, most: int, world_size: int) -> Iterator[tuple[int, int]]:
     """Yield start and end of the parts of a rank's rows in a step: equally many on every rank.
 
     All ranks have a row for each part, as FSDP gathers its weights in each of them.
@@ -36,10 +36,10 @@ def part_spans(rows: int, total: int, most: int, num_ranks: int) -> Iterator[tup
         rows: of the rank that count; without any the rank repeats one.
         total: counted rows of all ranks.
         most: maximum number of parts.
-        num_ranks: number of workers.
+        world_size: number of workers.
     """
     rows = max(1, rows)
-    count = min(most, max(1, total // num_ranks))
+    count = min(most, max(1, total // world_size))
     for number in range(count):
         start = share_start(rows, count, number)
         yield start, start + share(rows, count, number)
@@ -53,7 +53,7 @@ class BatchLayout:
         size: rows of a full step over all ranks.
         full: number of full steps.
         last: rows of one more step after them; 0 when there is none.
-        num_ranks: number of workers.
+        world_size: number of workers.
         split: False if every rank gets all rows; `size` and `last` are then per rank.
         lends: whether a rank without a row in the last step repeats that step's last one, which
             does not count there: without a row it would have no gradient to add.
@@ -62,7 +62,7 @@ class BatchLayout:
     size: int
     full: int
     last: int
-    num_ranks: int
+    world_size: int
     split: bool = True
     lends: bool = False
 
@@ -80,19 +80,19 @@ class BatchLayout:
     def borrowers(self) -> range:
         """Return the number of ranks without a row in the last step, which repeat another's."""
         lends = self.split and self.lends and self.last
-        return range(self.last, self.num_ranks) if lends else range(0)
+        return range(self.last, self.world_size) if lends else range(0)
 
     @property
     def has_one_reader(self) -> bool:
         """Return whether there is only one sequence of rows: of one rank, or the same for all."""
-        return not self.split or self.num_ranks == 1
+        return not self.split or self.world_size == 1
 
     def owners(self, step: int) -> range:
         """Return the ranks with separate rows in a step; one represents all if all get the same."""
         if self.has_one_reader:
             return range(1)
         return range(
-            self.borrowers.start if step >= self.full and self.borrowers else self.num_ranks
+            self.borrowers.start if step >= self.full and self.borrowers else self.world_size
         )
 
     def start(self, step: int) -> int:
@@ -102,7 +102,7 @@ class BatchLayout:
     def total(self, step: int) -> int:
         """Return the number of counted rows in a step, over all ranks."""
         rows = self.size if step < self.full else self.last
-        return rows * (1 if self.split else self.num_ranks)
+        return rows * (1 if self.split else self.world_size)
 
     def counting(self, rank: int) -> NDArray[np.int64]:
         """Return the number of this rank's counted rows in each step, shape (steps,)."""
@@ -160,7 +160,7 @@ class BatchLayout:
         if not self.split:
             return slice(0, rows)
         given = self._given(rows, rank)
-        start = min(share_start(rows, self.num_ranks, rank), rows - given)
+        start = min(share_start(rows, self.world_size, rank), rows - given)
         return slice(start, start + given)
 
     def _given(self, rows: int, rank: int) -> int:
@@ -168,7 +168,7 @@ class BatchLayout:
         return 1 if rows and not mine and self.lends else mine
 
     def _share(self, rows: int, rank: int) -> int:
-        return share(rows, self.num_ranks, rank) if self.split else rows
+        return share(rows, self.world_size, rank) if self.split else rows
 
     def _by_step(self, full: int, last: int) -> NDArray[np.int64]:
         sizes = np.full(self.count, full, dtype=np.int64)
@@ -178,35 +178,35 @@ class BatchLayout:
 
 
 def training_steps(
-    rows: int, batch_size: int, num_ranks: int, last: str, split: bool
+    rows: int, batch_size: int, world_size: int, last: str, split: bool
 ) -> BatchLayout:
     """Return the steps for training, every rank with at least one row in each.
 
     `last="keep"` keeps a smaller last step.
     """
-    size = batch_size if split else share(batch_size, num_ranks, 0)
+    size = batch_size if split else share(batch_size, world_size, 0)
     full, rest = divmod(rows, size)
-    return BatchLayout(size, full, 0 if last == "drop" else rest, num_ranks, split, lends=True)
+    return BatchLayout(size, full, 0 if last == "drop" else rest, world_size, split, lends=True)
 
 
-def exact_steps(rows: int, batch_size: int, num_ranks: int) -> BatchLayout:
+def exact_steps(rows: int, batch_size: int, world_size: int) -> BatchLayout:
     """Return the steps for evaluation: every row once, even if a rank then has none."""
-    return BatchLayout(batch_size, *divmod(rows, batch_size), num_ranks)
+    return BatchLayout(batch_size, *divmod(rows, batch_size), world_size)
 
 
-def whole_steps(rows: int, batch_size: int, num_ranks: int) -> BatchLayout:
+def whole_steps(rows: int, batch_size: int, world_size: int) -> BatchLayout:
     """Return steps in which every rank gets all rows."""
-    size = share(batch_size, num_ranks, 0)
-    return BatchLayout(size, *divmod(rows, size), num_ranks, split=False)
+    size = share(batch_size, world_size, 0)
+    return BatchLayout(size, *divmod(rows, size), world_size, split=False)
 
 
-def even_steps(rows: int, batch_size: int, num_ranks: int, split: bool) -> BatchLayout:
+def even_steps(rows: int, batch_size: int, world_size: int, split: bool) -> BatchLayout:
     """Return steps with equally many rows per rank, like Ray's split.
 
     Fewer than num_ranks rows are left out; a step has at most `batch_size` rows, equally many for
     each rank, and at least one.
     """
-    takers = num_ranks if split else 1
-    each = max(1, batch_size // num_ranks)
+    takers = world_size if split else 1
+    each = max(1, batch_size // world_size)
     full, rest = divmod(rows // takers, each)
-    return BatchLayout(takers * each, full, takers * rest, num_ranks, split)
+    return BatchLayout(takers * each, full, takers * rest, world_size, split)

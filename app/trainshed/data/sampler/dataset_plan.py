@@ -245,7 +245,7 @@ class DatasetPlan:
         return max(1.0, self.num_bytes / rows) if self.num_bytes and rows else ROW_BYTES
 
     @property
-    def mixed_rows(self) -> int:
+    def shuffle_buffer_rows(self) -> int:
         """Return the rows of the shuffle buffer, of all workers together; 0 for none."""
         mode, rows = self.shuffle.mode, self.shuffle.buffer_size
         if mode == "global" or (mode != "local" and rows == LOCAL_BUFFER):
@@ -292,9 +292,11 @@ def main_dataset(plans: Mapping[str, DatasetPlan]) -> str | None:
     return "train" if "train" in plans else first
 
 
-def telling(plan: DatasetPlan, tell: Tell) -> DatasetPlan:
+def bad_record_reporter(plan: DatasetPlan, tell: Tell) -> DatasetPlan:
     """Return the plan of a dataset and of its parts, whose readers report bad records."""
-    return replace(plan, tell=tell, parts=tuple(telling(part, tell) for part in plan.parts))
+    return replace(
+        plan, tell=tell, parts=tuple(bad_record_reporter(part, tell) for part in plan.parts)
+    )
 
 
 def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from five sides

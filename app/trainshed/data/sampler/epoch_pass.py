@@ -41,7 +41,7 @@ class EpochPass:
             every rank, `even` for equally many rows per rank.
         epoch: 0-based; it decides the order.
         first_step: the step to start from.
-        num_ranks: number of workers.
+        world_size: number of workers.
         batch_size: rows per step over all ranks.
         seed: the run's seed.
         group: number of the worker group; a later group takes over the streams.
@@ -54,7 +54,7 @@ class EpochPass:
     kind: Kind
     epoch: int
     first_step: int
-    num_ranks: int
+    world_size: int
     batch_size: int
     seed: int
     group: int = 0
@@ -113,13 +113,13 @@ class Delivery:
 def steps_for(plan: DatasetPlan, at: EpochPass, rows: int) -> BatchLayout:
     """Return the steps of a pass over a dataset of `rows` rows."""
     if at.kind == "exact":
-        return exact_steps(rows, at.batch_size, at.num_ranks)
+        return exact_steps(rows, at.batch_size, at.world_size)
     if at.kind == "whole":
-        return whole_steps(rows, at.batch_size, at.num_ranks)
+        return whole_steps(rows, at.batch_size, at.world_size)
     rows = plan.rows_per_epoch or rows
     if at.kind == "even":
-        return even_steps(rows, at.batch_size, at.num_ranks, plan.split)
-    return training_steps(rows, at.batch_size, at.num_ranks, plan.feed.last_batch, plan.split)
+        return even_steps(rows, at.batch_size, at.world_size, plan.split)
+    return training_steps(rows, at.batch_size, at.world_size, plan.feed.last_batch, plan.split)
 
 
 def shuffle_mode(plan: DatasetPlan, at: EpochPass) -> str:
@@ -187,7 +187,7 @@ def segments_of(
 
 def windows_of(plan: DatasetPlan, at: EpochPass, steps: BatchLayout) -> ShuffleWindows | None:
     """Return the shuffle windows of a pass, if it has any."""
-    rows = plan.mixed_rows
+    rows = plan.shuffle_buffer_rows
     if at.in_file_order or not rows:
         return None
     return ShuffleWindows(steps, span_of(rows, steps.size), at.seed, at.epoch)
@@ -304,7 +304,7 @@ def grouped(cuts: Sequence[int], most_rows: float) -> list[int]:
 
 def _dealt(steps: BatchLayout, start: int, stop: int) -> list[tuple[Sequence[int], int]]:
     """Return the ranks and numbers of rows of a chunk, in order."""
-    everybody = range(steps.num_ranks)
+    everybody = range(steps.world_size)
     if not steps.split:
         return [(everybody, stop - start)]
     if start == steps.start(steps.full) and steps.borrowers:  # each rank before has one row

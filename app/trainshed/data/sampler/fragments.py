@@ -166,7 +166,7 @@ class Scan:
             without a value must be filtered.
         masks: whether to return nullable integers that float64 would round as masked arrays, for
             code that shows values and computes nothing.
-        reach: connection options of the store.
+        store_options: connection options of the store.
         cache_bytes: of files that each node caches; 0 for none.
         nonce: of this plan, if the store may have no versions.
     """
@@ -183,7 +183,7 @@ class Scan:
     # The repr identifies rows cached on disk, also those of earlier releases.
     integers: tuple[str, ...] = field(default=(), repr=False)
     masks: bool = field(default=False, repr=False)
-    reach: StoreOptions = AS_USUAL
+    store_options: StoreOptions = AS_USUAL
     cache_bytes: int = 0
     nonce: str = field(default="", repr=False, compare=False)  # not part of the identity
 

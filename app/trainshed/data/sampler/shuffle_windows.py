@@ -79,7 +79,7 @@ def span_of(buffer_size: int, step_rows: int) -> int:
     return max(LEAST_STEPS, buffer_size // step_rows)
 
 
-def same_place(step: int, batch_size: int, mixed_rows: int, before: int, now: int) -> int:
+def same_place(step: int, batch_size: int, shuffle_buffer_rows: int, before: int, now: int) -> int:
     """Return the step at which these ranks continue if every rank gets all rows.
 
     Steps and windows then depend on the number of ranks: no row is left out, and rows of at most
@@ -88,14 +88,14 @@ def same_place(step: int, batch_size: int, mixed_rows: int, before: int, now: in
     Args:
         step: that the previous ranks had reached.
         batch_size: rows of a step of all ranks.
-        mixed_rows: of the buffer; 0 for none.
+        shuffle_buffer_rows: of the buffer; 0 for none.
         before: previous number of ranks.
         now: current number of ranks.
     """
     size_before, size_now = (share(batch_size, ranks, 0) for ranks in (before, now))
     if before == now:
         return step
-    if mixed_rows:
-        step -= step % span_of(mixed_rows, size_before)
+    if shuffle_buffer_rows:
+        step -= step % span_of(shuffle_buffer_rows, size_before)
     there = step * size_before // size_now
-    return there - there % span_of(mixed_rows, size_now) if mixed_rows else there
+    return there - there % span_of(shuffle_buffer_rows, size_now) if shuffle_buffer_rows else there

@@ -27,7 +27,7 @@ from trainshed.data.sources.column_arrays import (
 )
 from trainshed.data.sources.errors import DataError, FunctionError
 from trainshed.data.sources.grouping import groups
-from trainshed.data.sources.stage_timer import LEDGER
+from trainshed.data.sources.stage_timer import STAGE_TIMER
 from trainshed.data.sources.user_functions import (
     as_mask,
     as_table,
@@ -60,7 +60,7 @@ def transform(columns: Columns, functions: Sequence[Function]) -> Columns:
     for function in functions:
         if not num_rows(columns):
             break
-        with LEDGER.inside(key_of(function.field), num_rows(columns)):
+        with STAGE_TIMER.inside(key_of(function.field), num_rows(columns)):
             columns = _APPLIED[function.kind](columns, function)
     return columns
 
@@ -209,7 +209,7 @@ def augment(
     """
     for position, function in enumerate(functions):
         extra = random_for(function, seed, epoch, rows, position)
-        with LEDGER.inside(key_of(function.field), len(rows)):
+        with STAGE_TIMER.inside(key_of(function.field), len(rows)):
             made = as_table(call_with_columns(function, writable(columns), **extra), function)
             columns = settled(made, function)
         if num_rows(columns) != len(rows):

@@ -33,7 +33,7 @@ from trainshed.data.sources.formats.video import Video
 from trainshed.data.sources.formats.webdataset import Webdataset
 from trainshed.data.sources.formats.whole_files import Binary, Images
 from trainshed.data.sources.listing import ending_of, files_of
-from trainshed.data.sources.opener import ACCESS, cache_bytes_of, reach_of, stamp_of
+from trainshed.data.sources.opener import ACCESS, cache_bytes_of, stamp_of, store_options_of
 from trainshed.data.sources.stratifying import KnownStrata, StrataColumn, strata_of
 from trainshed.failures import InfrastructureError, is_passing
 from trainshed.storage.addresses import is_web, shown
@@ -147,15 +147,25 @@ def _opened(
     at: Folder, read: ReadSpec, field: str, access: FileAccess, *, skips_bad: bool
 ) -> Source:
     assert read.format
-    selection, reach, kept = selection_of(read), reach_of(read), cache_bytes_of(read)
+    selection, store_options, kept = (
+        selection_of(read),
+        store_options_of(read),
+        cache_bytes_of(read),
+    )
     nonce = uuid.uuid4().hex if is_web(str(at)) else ""
-    access = access.of(Scan(reach=reach, nonce=nonce, cache_bytes=kept))
+    access = access.of(Scan(store_options=store_options, nonce=nonce, cache_bytes=kept))
     if read.format == "parquet":
         # The number of rows of a value must not depend on the condition: the other side may differ.
         where = None if read.holdout and read.holdout.stratify else selection.where
-        patience, opened = access.patience, access.opened
-        found = parquet.open_source(at, read.columns, field, patience, opened, where=where)
-        scan = replace(found.scan, skips_bad=skips_bad, reach=reach, cache_bytes=kept, nonce=nonce)
+        retry_policy, opened = access.retry_policy, access.opened
+        found = parquet.open_source(at, read.columns, field, retry_policy, opened, where=where)
+        scan = replace(
+            found.scan,
+            skips_bad=skips_bad,
+            store_options=store_options,
+            cache_bytes=kept,
+            nonce=nonce,
+        )
         found = replace(found, scan=scan)
         return _selected(found, selection, field)
     options = options_of(read.format, read.options)
@@ -164,12 +174,12 @@ def _opened(
         options,
         root=str(at),
         skips_bad=skips_bad,
-        reach=reach,
+        store_options=store_options,
         cache_bytes=kept,
         nonce=nonce,
     )
-    contents = access.patience.read(lambda: _open(at, read, begun, field, access))
-    density = access.patience.read(lambda: _density(contents, access.opened))
+    contents = access.retry_policy.read(lambda: _open(at, read, begun, field, access))
+    density = access.retry_policy.read(lambda: _density(contents, access.opened))
     scan, files, fragments = contents
     _check_columns(scan.schema, read.columns, f"{field}.columns")
     if not fragments:
@@ -350,7 +360,7 @@ def read_records(
     if scan.format == "parquet":
         try:
             for table in parquet.read_fragment(
-                fragment, columns, chunk_rows, access.patience, access.opened
+                fragment, columns, chunk_rows, access.retry_policy, access.opened
             ):
                 yield _given(table, scan, fragment)
         except DataError:
@@ -358,7 +368,7 @@ def read_records(
             raise
         access.check_again(fragment)
         return
-    reader, done, pauses = _reader(scan), 0, iter(access.patience.pauses)
+    reader, done, pauses = _reader(scan), 0, iter(access.retry_policy.pauses)
     while True:
         try:
             tables = reader.tables(fragment, scan, columns, chunk_rows, access.opened)
@@ -379,7 +389,7 @@ def read_records(
                 raise InfrastructureError(
                     f"{fragment.path}: cannot be read: {said}", "storage"
                 ) from error
-            access.patience.rest(pause)
+            access.retry_policy.rest(pause)
         else:
             access.check_again(fragment)
             return
@@ -431,7 +441,7 @@ def read_sample(
         return cut_rows(join(found), 0, rows) if found else {}
     if scan.format == "parquet":
         access = access.of(scan)
-        sample = parquet.read_sample(fragment, columns, rows, access.patience, access.opened)
+        sample = parquet.read_sample(fragment, columns, rows, access.retry_policy, access.opened)
         return _given(sample, scan, fragment)
     first = next(read_fragment(scan, fragment, columns, rows, access), {})
     return cut_rows(first, 0, rows)

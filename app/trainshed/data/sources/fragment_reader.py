@@ -20,7 +20,7 @@ from trainshed.data.sources.column_arrays import Columns, cut_rows, join, num_ro
 from trainshed.data.sources.dataset_files import place_of, read_fragment, read_records
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.filters import columns_to_read, numbered, selected
-from trainshed.data.sources.stage_timer import LEDGER
+from trainshed.data.sources.stage_timer import STAGE_TIMER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -166,7 +166,7 @@ def count_rows(how: Reading, fragment: Fragment) -> int:
     if not how.changes_rows:
         how = replace(how, columns=_any_column(how))
     chunks = _chunks(how, fragment, how.chunk_rows, transformed=how.changes_rows)
-    with LEDGER.whole(key_of(how.field, COUNT)):
+    with STAGE_TIMER.whole(key_of(how.field, COUNT)):
         return sum(num_rows(chunk) for chunk in chunks)
 
 
@@ -251,7 +251,7 @@ def _chunks(
     chunks = read_fragment(how.scan, fragment, wanted, chunk_rows)
     if how.scan.selection:
         chunks = selected(chunks, how.scan, fragment, how.columns)
-    chunks = LEDGER.each(key_of(how.field, READ), chunks, num_rows)
+    chunks = STAGE_TIMER.each(key_of(how.field, READ), chunks, num_rows)
     for chunk in chunks:
         # A function need not handle empty input, and its result would have other types.
         if num_rows(chunk):
@@ -265,7 +265,7 @@ def _good_chunks(
 ) -> Iterator[Columns]:
     assert how.tell
     records = read_records(how.scan, fragment, wanted, chunk_rows)
-    found = LEDGER.each(
+    found = STAGE_TIMER.each(
         key_of(how.field, READ),
         numbered(records, how.scan, fragment, how.columns),
         lambda each: 0 if isinstance(each, BadRecord) else num_rows(each[0]),

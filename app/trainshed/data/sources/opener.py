@@ -70,14 +70,14 @@ class FileOpener:
     """Opens the files of a dataset.
 
     Args:
-        reach: connection options of their store.
+        store_options: connection options of their store.
         cache_bytes: of the node's cache; 0 for none.
         stamps: expected content by path or address; any content for missing entries.
         nonce: of a plan: cached files without a version belong to one plan only.
         is_brief: whether only a few first rows are read: without prefetching or caching.
     """
 
-    reach: StoreOptions = AS_USUAL
+    store_options: StoreOptions = AS_USUAL
     cache_bytes: int = 0
     stamps: Mapping[str, FileVersion] = field(default_factory=dict, compare=False)
     nonce: str = ""
@@ -103,8 +103,8 @@ class FileOpener:
             return local
         from trainshed.storage.ranged_reads import Ranges
 
-        file, stamp = stored_file(where, self.reach), self.stamps.get(where)
-        if is_web(where) and not _gives_ranges(where, self.reach):
+        file, stamp = stored_file(where, self.store_options), self.stamps.get(where)
+        if is_web(where) and not _gives_ranges(where, self.store_options):
             return self._whole(file)
         check = functools.partial(check_same, where, stamp) if stamp else None
         if stamp and check and self.cache_bytes and not self.is_brief:
@@ -163,7 +163,7 @@ class FileOpener:
 
     def _key(self, where: str, stamp: FileVersion) -> str:
         version = str(stamp.version) if stamp.version else self.nonce
-        text = f"{self.reach.endpoint} {where} {self.reach.query} {version}"
+        text = f"{self.store_options.endpoint} {where} {self.store_options.query} {version}"
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -172,11 +172,11 @@ class FileAccess:
     """Access to files.
 
     Args:
-        patience: retries of the storage.
+        retry_policy: retries of the storage.
         opened: opens a file.
     """
 
-    patience: RetryPolicy = READS
+    retry_policy: RetryPolicy = READS
     opened: Opener = field(default_factory=FileOpener)
 
     def of(self, scan: Scan, fragment: Fragment | None = None) -> FileAccess:
@@ -186,7 +186,7 @@ class FileAccess:
         stamps = dict(zip(fragment.paths, fragment.stamps, strict=False)) if fragment else {}
         files = replace(
             self.opened,
-            reach=scan.reach,
+            store_options=scan.store_options,
             cache_bytes=scan.cache_bytes,
             stamps=stamps,
             nonce=scan.nonce,
@@ -213,7 +213,7 @@ ACCESS = FileAccess()
 open_file: Opener = FileOpener()
 
 
-def reach_of(read: ReadSpec) -> StoreOptions:
+def store_options_of(read: ReadSpec) -> StoreOptions:
     """Return the connection options of a dataset's store; may ask Amazon for the region."""
     path = read.path or ""
     is_anonymous = read.anonymous or is_rays_anonymous(path)
@@ -295,7 +295,7 @@ def _streamed(file: Bucket, wanted: Stored) -> Iterator[bytes]:
     from trainshed.storage.store_client import client_of, told
 
     with told(file.root, str(file)):
-        found = obstore.get(client_of(file.root, reach=file.reach), file.key)
+        found = obstore.get(client_of(file.root, store_options=file.store_options), file.key)
         stored = stored_of(file, found.meta)
         versions = {stored.version, wanted.version} - {""}  # responses to HEAD may have none
         if stored.bytes != wanted.bytes or len(versions) > 1:
@@ -311,12 +311,12 @@ def _most_whole_bytes() -> int:
 
 
 @functools.lru_cache(maxsize=64)
-def _gives_ranges(where: str, reach: StoreOptions) -> bool:
+def _gives_ranges(where: str, store_options: StoreOptions) -> bool:
     """Return whether a server supports ranges for a file."""
     from trainshed.storage.ranged_reads import Ranges
 
     try:
-        Ranges(stored_file(where, reach)).fetch(0, 1)
+        Ranges(stored_file(where, store_options)).fetch(0, 1)
     except OSError as error:
         if error.errno != errno.EOPNOTSUPP:
             raise

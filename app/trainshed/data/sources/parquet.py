@@ -50,7 +50,7 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
     at: Folder,
     columns: Sequence[str],
     field: str,
-    patience: RetryPolicy = READS,
+    retry_policy: RetryPolicy = READS,
     opened: Opener = open_file,
     *,
     where: Condition | None = None,
@@ -61,7 +61,7 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
         at: a file or a folder.
         columns: that must exist; empty for all.
         field: the spec's field to name in errors, e.g. `spec.data.datasets.train.read`.
-        patience: retries of the storage.
+        retry_policy: retries of the storage.
         opened: opens a file.
         where: fragments without a matching row are left out.
 
@@ -71,8 +71,8 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
             do
             not match.
     """
-    files = patience.read(lambda: files_of(at, "parquet", [SUFFIX], field))
-    footers = list(zip(files, read_footers(files, field, patience, opened), strict=True))
+    files = retry_policy.read(lambda: files_of(at, "parquet", [SUFFIX], field))
+    footers = list(zip(files, read_footers(files, field, retry_policy, opened), strict=True))
     schemas = [(file.where, footer.schema.to_arrow_schema()) for file, footer in footers]
     for file, schema in schemas:
         for column in columns:
@@ -98,7 +98,7 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
         want = "one that rows of the files meet" if where else "files with at least one row"
         name = "where" if where else "path"
         raise SpecError([Problem(f"{field}.{name}", None if where else str(at), want)])
-    floats = with_missing(footers, schemas[0][1], columns, patience, opened)
+    floats = with_missing(footers, schemas[0][1], columns, retry_policy, opened)
     integers = beyond_floats(footers, schemas[0][1], floats)
     scan = Scan(
         root=str(at), floats=tuple(sorted(floats - integers)), integers=tuple(sorted(integers))
@@ -110,7 +110,7 @@ def with_missing(
     files: Sequence[tuple[Found, pq.FileMetaData]],
     schema: pa.Schema,
     columns: Sequence[str] = (),
-    patience: RetryPolicy = READS,
+    retry_policy: RetryPolicy = READS,
     opened: Opener = open_file,
 ) -> frozenset[str]:
     """Return nullable columns of integers and booleans that lack values.
@@ -121,7 +121,7 @@ def with_missing(
         files: with their footers.
         schema: of all of them; a file of a table may lack columns, which have no values there.
         columns: to check, among those in the schema; empty for all.
-        patience: retries of the storage.
+        retry_policy: retries of the storage.
         opened: opens a file.
 
     Raises:
@@ -135,7 +135,7 @@ def with_missing(
     found, untold = _told(files, asked)
 
     def look(place: _Place) -> None:
-        if place.column not in found and patience.read(lambda: _lacks(place, opened)):
+        if place.column not in found and retry_policy.read(lambda: _lacks(place, opened)):
             found.add(place.column)
 
     with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
@@ -214,7 +214,7 @@ def read_fragment(
     fragment: Fragment,
     columns: Sequence[str],
     chunk_rows: int,
-    patience: RetryPolicy = READS,
+    retry_policy: RetryPolicy = READS,
     opened: Opener = open_file,
 ) -> Iterator[Columns]:
     """Yield the rows of a fragment in tables of `chunk_rows` rows; the last may be smaller.
@@ -223,21 +223,21 @@ def read_fragment(
         fragment: to read.
         columns: to read; empty for all.
         chunk_rows: maximum rows of a table.
-        patience: retries of the storage.
+        retry_policy: retries of the storage.
         opened: opens a file.
 
     Raises:
         DataError: with file and row groups, if they cannot be decoded.
         InfrastructureError: with the same, if the storage does not return them.
     """
-    trouble, done = ReadRetrier(fragment, patience, opened), 0
+    retrier, done = ReadRetrier(fragment, retry_policy, opened), 0
     while True:
         try:
             for chunk in islice(_chunks(fragment, columns, chunk_rows, opened), done, None):
                 yield chunk
                 done += 1
         except (OSError, pa.ArrowException) as error:
-            trouble.take(error)
+            retrier.take(error)
         else:
             return
 
@@ -246,7 +246,7 @@ def read_sample(
     fragment: Fragment,
     columns: Sequence[str],
     rows: int,
-    patience: RetryPolicy = READS,
+    retry_policy: RetryPolicy = READS,
     opened: Opener = open_file,
 ) -> Columns:
     """Return the first rows of a fragment, without reading a large row group whole.
@@ -256,7 +256,7 @@ def read_sample(
         InfrastructureError: with the same, if the storage does not return them.
     """
     groups, wanted = list(fragment.row_groups), list(columns) or None
-    trouble = ReadRetrier(fragment, patience, opened)
+    retrier = ReadRetrier(fragment, retry_policy, opened)
     while True:
         try:
             with opened(fragment.path) as raw, _parquet(raw) as file:
@@ -264,7 +264,7 @@ def read_sample(
                 table = pa.Table.from_batches([first])
                 return from_arrow(_as_shown(table, _int96(file.metadata), fragment.path))
         except (OSError, pa.ArrowException) as error:
-            trouble.take(error)
+            retrier.take(error)
 
 
 def _chunks(
@@ -344,7 +344,7 @@ def _tables(
 
 
 def read_footers(
-    files: Sequence[Found], field: str, patience: RetryPolicy, opened: Opener
+    files: Sequence[Found], field: str, retry_policy: RetryPolicy, opened: Opener
 ) -> list[pq.FileMetaData]:
     """Return the footers of files, in order.
 
@@ -354,7 +354,7 @@ def read_footers(
     """
     # In a bucket each needs two requests, without work in between.
     with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
-        return list(pool.map(lambda file: _footer(file.where, field, patience, opened), files))
+        return list(pool.map(lambda file: _footer(file.where, field, retry_policy, opened), files))
 
 
 @contextlib.contextmanager
@@ -384,13 +384,13 @@ def _parquet(
     )
 
 
-def _footer(file: str, field: str, patience: RetryPolicy, opened: Opener) -> pq.FileMetaData:
+def _footer(file: str, field: str, retry_policy: RetryPolicy, opened: Opener) -> pq.FileMetaData:
     def read() -> pq.FileMetaData:
         with opened(file) as raw:
             return pq.read_metadata(raw)
 
     try:
-        return patience.read(read)
+        return retry_policy.read(read)
     except (OSError, pa.ArrowException) as error:
         if is_passing(error):
             raise InfrastructureError(f"{field}.path: {file}: {error}", "storage") from error

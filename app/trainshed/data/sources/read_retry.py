@@ -24,14 +24,14 @@ class ReadRetrier:
 
     Args:
         fragment: that is read.
-        patience: remaining retries.
+        retry_policy: remaining retries.
         opened: opens its file.
     """
 
-    def __init__(self, fragment: Fragment, patience: RetryPolicy, opened: Opener) -> None:
+    def __init__(self, fragment: Fragment, retry_policy: RetryPolicy, opened: Opener) -> None:
         self._fragment = fragment
-        self._pauses = iter(patience.pauses)
-        self._rest = patience.rest
+        self._pauses = iter(retry_policy.pauses)
+        self._rest = retry_policy.rest
         self._opened = opened
         self._seen: set[bytes] = set()
 

@@ -125,4 +125,4 @@ class StageTimer:
         self._spent[key] = (had[0] + seconds, had[1] + rows)
 
 
-LEDGER = StageTimer()
+STAGE_TIMER = StageTimer()

@@ -240,8 +240,8 @@ def test_a_catalog_that_somebody_writes_is_asked_again(tmp_path: Path) -> None:
         with pytest.raises(InfrastructureError, match=r"read\.path: .*database is locked"):
             open_table(at_once)
 
-        patience = RetryPolicy(pauses=(1.0,), rest=lambda _: other.rollback())
-        source = open_table(at_once, access=FileAccess(patience))
+        retry_policy = RetryPolicy(pauses=(1.0,), rest=lambda _: other.rollback())
+        source = open_table(at_once, access=FileAccess(retry_policy))
 
     assert sorted(read_all(source)["id"].tolist()) == list(range(4))
 

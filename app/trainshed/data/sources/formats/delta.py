@@ -51,7 +51,7 @@ class Delta(Table):
         partitions: list[dict[str, object]] = [each.get("partition") or {} for each in added]
         fragments: list[Fragment] = []
         described: list[File] = []
-        footers = read_footers(files, field, access.patience, access.opened)
+        footers = read_footers(files, field, access.retry_policy, access.opened)
         with_footers = list(zip(files, footers, strict=True))
         for number, (file, footer) in enumerate(with_footers):
             described.append(describe(file, footer))
@@ -65,7 +65,7 @@ class Delta(Table):
         floats = with_missing(
             with_footers,
             pa.schema([each for each in schema if each.name in stored]),
-            patience=access.patience,
+            retry_policy=access.retry_policy,
             opened=access.opened,
         )
         floats |= {
@@ -111,7 +111,7 @@ def _table(scan: Scan, field: str) -> DeltaTable:
     if is_address(scan.root):
         from trainshed.storage.store_client import options_of
 
-        told = options_of(scan.root, scan.reach)
+        told = options_of(scan.root, scan.store_options)
     try:
         return DeltaTable(scan.root, version=version, storage_options=told)
     except TableNotFoundError as error:

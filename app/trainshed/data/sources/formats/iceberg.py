@@ -186,7 +186,7 @@ def _cut(
         for where, task in snapshot.tasks.items()
         if not task.delete_files and task.file.file_format == "PARQUET"
     }
-    footers = read_footers(list(plain.values()), field, access.patience, access.opened)
+    footers = read_footers(list(plain.values()), field, access.retry_policy, access.opened)
     by_path = dict(zip(plain, footers, strict=True))
     files: list[File] = []
     fragments: list[Fragment] = []
@@ -209,7 +209,7 @@ def _cut(
             rows = None if deletes else file.record_count
             fragments.append(Fragment(where, number, (), rows, size, constants=constants))
     assert scan.schema
-    counted = with_missing(as_stored, scan.schema, columns, access.patience, access.opened)
+    counted = with_missing(as_stored, scan.schema, columns, access.retry_policy, access.opened)
     floats = counted | {
         each.name
         for each in scan.schema

@@ -53,7 +53,7 @@ class Lance(Table):
     ) -> Contents:
         wanted = _options(scan).version
         try:
-            table = _open(scan.root, wanted, scan.reach)
+            table = _open(scan.root, wanted, scan.store_options)
         except ValueError as error:
             _raise_if_storage(error, scan.root)
             said = " ".join(str(error).split())
@@ -86,7 +86,7 @@ class Lance(Table):
         [number], version = fragment.row_groups, _options(scan).version
         assert version is not None
         try:
-            found = _kept(scan.root, version, scan.reach).get_fragment(number)
+            found = _kept(scan.root, version, scan.store_options).get_fragment(number)
             assert found
             for batch in found.to_batches(
                 columns=list(columns) or None,
@@ -113,12 +113,12 @@ def _options(scan: Scan) -> LanceOptions:
 
 
 @functools.lru_cache(maxsize=4)
-def _kept(root: str, version: int, reach: StoreOptions) -> LanceDataset:
+def _kept(root: str, version: int, store_options: StoreOptions) -> LanceDataset:
     """Return a version of a table, whose manifest is read once per process."""
-    return _open(root, version, reach)
+    return _open(root, version, store_options)
 
 
-def _open(root: str, version: int | None, reach: StoreOptions) -> LanceDataset:
+def _open(root: str, version: int | None, store_options: StoreOptions) -> LanceDataset:
     """Return a version of a table, the newest for None.
 
     Raises:
@@ -132,7 +132,7 @@ def _open(root: str, version: int | None, reach: StoreOptions) -> LanceDataset:
     if is_address(root):
         from trainshed.storage.store_client import options_of
 
-        told = options_of(root, reach)
+        told = options_of(root, store_options)
     return lance.dataset(root, version=version, storage_options=told)
 
 
