@@ -30,7 +30,10 @@ def not_an_address(url: str) -> Case:
 
 
 def of_the_node(host: str) -> Case:
-    return Case(at_endpoint(f"https://{host}"), ("storage.endpoint is https://", "of its own or"))
+    return Case(
+        at_endpoint(f"https://{host}"),
+        ("storage.endpoint is https://", "an address of the Pod or its node"),
+    )
 
 
 def only_with_a_store(text: str, field: str) -> Case:

@@ -428,7 +428,9 @@ def test_a_value_that_comes_after_the_plan_ends_the_run(tmp_path: Path) -> None:
     assert plan.source
     as_if_not_seen = replace(plan.source.fragments[0], stamps=())
 
-    with pytest.raises(DataError, match=r"a\.parquet: column label has a value that it had not"):
+    with pytest.raises(
+        DataError, match=r"a\.parquet: column label has a value that it did not have"
+    ):
         read_whole(reading(plan), as_if_not_seen)
 
 
