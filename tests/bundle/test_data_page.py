@@ -60,4 +60,4 @@ def test_the_page_names_all_endings() -> None:
         [row] = re.findall(rf"^\| `{form}` \| (.*?) \| .* \| (?:yes|`\w+`) \|$", PAGE, re.MULTILINE)
         plain = {ending for ending in reader.suffixes if ending.count(".") == 1}
         assert set(re.findall(r"`(\.\w+)`", row)) == plain
-        assert ("packed" in row) is (len(plain) < len(reader.suffixes))
+        assert ("compressed" in row) is (len(plain) < len(reader.suffixes))

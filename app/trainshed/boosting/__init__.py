@@ -1,7 +1,7 @@
 """Gradient boosting as a training function meets it: `trainshed.boosting.current()`.
 
-Lives here: rows as XGBoost's matrices, rounds that survive losses, how ranks come together. Pure:
-stopping, columns. Nothing here is imported by a run of another framework.
+Contains rows as XGBoost's matrices, rounds that survive losses, and how ranks join. Pure:
+early_stopping, matrix_columns. Runs of other frameworks import nothing of it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """The manifest of a checkpoint: the position of training, the content, and what prediction
-needs. Pure: files.py reads and writes it.
+needs. Pure: store.py reads and writes it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is known of a run while it goes: the one actor beside the workers, and its client.
+"""The state of a running attempt: one actor beside the workers, and the handle that calls it.
 
-Pure: hub, reports. Never here: decisions about a run; those are its driver's and its workers'.
+Pure: run_state, ray_reports. Decisions about a run belong to its driver and its workers.
 """

@@ -75,7 +75,7 @@ class View:
 
 
 class Coordinator:
-    """Thin: the feeder moves rows, the hub keeps what is known, Ray Train's controller trains."""
+    """The actor of an attempt: serves rows, holds the state, and hosts Ray Train's controller."""
 
     def __init__(self, started: float) -> None:
         self._run_state = RunState(started)
@@ -99,10 +99,10 @@ class Coordinator:
         means: Means,
         disk_cache: DiskCache | None = None,
     ) -> None:
-        """Begin to feed the workers, with what there is for it; shelf: of rows kept on disk."""
+        """Start to serve rows to the workers; disk_cache holds rows on the run's storage."""
         # First of all, and all of it: the modules of ray.train import each other in a circle, which
-        # breaks when two threads enter it at different points. The feeder's thread imports modules
-        # of the user's, and what is to train is unpickled in another one.
+        # breaks when two threads enter it at different points. The DataServer's thread imports
+        # modules of the user's, and what is to train is unpickled in another one.
         self.load()
         from trainshed.coordinator.data_wait import DataWaitMonitor
         from trainshed.data.loader.bad_record_reporter import BadRecordReporter

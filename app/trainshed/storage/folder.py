@@ -2,7 +2,7 @@
 
 Callers do not know which of the two they have, so they do not rely on rename, append, hard links,
 locks, or consistent listings. Every failure is an OSError: FileNotFoundError, FileExistsError, and
-for failures of storage or network a number that `faults.classify` knows.
+for failures of storage or network a number that `failures.classify` knows.
 """
 
 from __future__ import annotations

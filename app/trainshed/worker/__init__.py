@@ -1,5 +1,5 @@
 """The process of a training function: `trainshed.current()` and everything behind it.
 
-Pure: meter, pace. Collectives: agreement, evaluation. Not: starting Ray, reading files of rows,
-or the layout of checkpoints.
+Pure: phase_timer, throughput. Collectives: step_sync, evaluation. Other packages start Ray, read
+files of rows, and lay out checkpoints.
 """

@@ -52,7 +52,7 @@ class PhaseTimer:
     def waiting_for(self, items: Iterator[Item], dataset: str) -> Iterator[Item]:
         """Yield the items; the wait for each counts as `waitingForData`.
 
-        The ledger gets the waits of all but the first one, and the rows of all.
+        The StageTimer gets the waits of all but the first one, and the rows of all.
 
         Args:
             items: of one pass.
