@@ -52,7 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         write_files(folder / form, form, ROWS, FILES)
     formats = "trainshed.data.sources.formats"
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(f"{formats}.lines.SPAN_BYTES", 2500)
+        patched.setattr(f"{formats}.line_files.SPAN_BYTES", 2500)
         patched.setattr(f"{formats}.whole_files.TASK_FILES", 100)
         patched.setattr(f"{formats}.npy.FRAGMENT_BYTES", 1200)
         yield folder
