@@ -70,7 +70,7 @@ def stop_early(config: dict[str, object]) -> None:
             file.write(f"{epoch} {float(model.optimizer.learning_rate):.6f}\n")
 
     callbacks = [
-        tf.keras.callbacks.EarlyStopping("val_loss", min_delta=1e9, retry_policy=3),
+        tf.keras.callbacks.EarlyStopping("val_loss", min_delta=1e9, patience=3),
         tf.keras.callbacks.LearningRateScheduler(lambda _, rate: rate / 2),
         tf.keras.callbacks.LambdaCallback(on_batch_begin=before_step, on_epoch_end=note),
     ]

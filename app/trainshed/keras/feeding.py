@@ -47,7 +47,7 @@ class Fed:
         """Return the pass as Keras evaluates it."""
         elements = self.elements()
         first = next(elements)
-        signature = tf.structure.map_structure(_spec, first)
+        signature = tf.nest.map_structure(_spec, first)
 
         def generate() -> Iterator[object]:
             return chain([first], elements)
@@ -74,7 +74,7 @@ class Fed:
             for batch in self._batches:
                 columns = {name: tensor.numpy() for name, tensor in batch.tensors.items()}
                 element = self._weigh(_tuples(self._pair(columns)), batch)
-                now = [np.shape(array)[1:] for array in tf.structure.flatten(element)]
+                now = [np.shape(array)[1:] for array in tf.nest.flatten(element)]
                 if shapes is not None and now != shapes:
                     raise ValueError(
                         f"pair: got a batch with rows of the shapes {now} after one of {shapes}; "

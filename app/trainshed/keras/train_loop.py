@@ -47,7 +47,7 @@ class KerasTrainLoop:
         logs: Logs = {}
         with self._strategy.scope():
             for place in range(count):
-                data = tf.structure.map_structure(tf.convert_to_tensor, next(batches))
+                data = tf.nest.map_structure(tf.convert_to_tensor, next(batches))
                 told.on_train_batch_begin(place)
                 logs = self._step(data)
                 told.on_train_batch_end(place, logs)
