@@ -97,13 +97,13 @@ def keep_busy(runs: Runs, seconds: float) -> dict[str, float]:
     ]  # fmt: skip
     end, count = time.monotonic() + seconds, 0
     with busy_cores(os.cpu_count() or 1):
-        for retrier in cycle(troubles):
+        for trouble in cycle(troubles):
             if time.monotonic() > end:
                 break
-            retrier(runs)
+            trouble(runs)
             count += 1
             left = before.items() - containers(runs).items()
-            told = f"{count} {retrier.__name__}: step {step_of(runs)}, {len(left)} are gone {left}"
+            told = f"{count} {trouble.__name__}: step {step_of(runs)}, {len(left)} are gone {left}"
             console.print(f"[dim]{time.strftime('%H:%M:%S')} {told}[/dim]")
             time.sleep(SECONDS_BETWEEN)
     status = runs.status(RUN)

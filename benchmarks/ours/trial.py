@@ -118,17 +118,17 @@ class Trial:
         end = began + self._size.seconds
         order = random.Random(0).sample(list(streams), len(streams))
         ending = order[: int(ENDS_A_SECOND * self._size.seconds)][: len(order) // 2]
-        bad_record_reporter = {
+        reporting = {
             stream.name: asyncio.create_task(self._tell_until(stream, end)) for stream in order
         }
         await asyncio.sleep(began - time.monotonic())
-        looking = asyncio.create_task(self._look_for_the_oldest(order, bad_record_reporter, end))
+        looking = asyncio.create_task(self._look_for_the_oldest(order, reporting, end))
         writes = await self._controller.counter("trainshed_status_writes_total")
         for number, stream in enumerate(ending, 1):
             await asyncio.sleep(began + number / ENDS_A_SECOND - time.monotonic())
-            bad_record_reporter.pop(stream.name).cancel()
+            reporting.pop(stream.name).cancel()
             await self._end(stream)
-        await asyncio.gather(*bad_record_reporter.values())
+        await asyncio.gather(*reporting.values())
         writes = await self._controller.counter("trainshed_status_writes_total") - writes
         rate = writes / (time.monotonic() - began)
         await self._until_all([stream.name for stream in ending], is_complete)
@@ -137,7 +137,7 @@ class Trial:
         return {"streamWrites": rate, "oldest": await looking, "lost": lost}
 
     async def _look_for_the_oldest(
-        self, streams: Sequence[Stream], bad_record_reporter: Mapping[str, object], end: float
+        self, streams: Sequence[Stream], reporting: Mapping[str, object], end: float
     ) -> float:
         """Return the age of the oldest progress of a run that tells, of five looks until the end.
 
@@ -150,7 +150,7 @@ class Trial:
             # As old as they are when they are asked for: to read 1,600 runs takes a second.
             now, statuses = time.time(), await self._statuses()
             for stream in streams:
-                if stream.name in bad_record_reporter:
+                if stream.name in reporting:
                     step = _last_step(statuses[stream.name])
                     assert step, f"{stream.name} has no progress"
                     oldest = max(oldest, now - stream.told_at[step])

@@ -76,11 +76,11 @@ class FakeGpu:
         """Queue a mark."""
         end = End(self)
 
-        def store_options() -> bool:
+        def reach() -> bool:
             end.is_reached = True
             return True
 
-        self.computing.append(store_options)
+        self.computing.append(reach)
         return end
 
     def do(self, until: End | None = None) -> None:

@@ -59,7 +59,7 @@ class Client:
         status, text = await self.ask("POST", body=body)
         assert status == 200, text
 
-    async def store_options(self, name: str, *wanted: str) -> Manifest:
+    async def wait_for(self, name: str, *wanted: str) -> Manifest:
         until = time.monotonic() + 60
         while (found := await self.get(name))["status"] not in wanted:
             assert time.monotonic() < until, found
@@ -95,7 +95,7 @@ async def jobs(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
 
 async def test_a_job_succeeds_and_leaves_its_log(jobs: Client) -> None:
     await jobs.submit("good", GOOD)
-    found = await jobs.store_options("good", *ENDED)
+    found = await jobs.wait_for("good", *ENDED)
     assert found["status"] == "SUCCEEDED"
     assert found["message"] == "Job finished successfully."
     assert found["driver_exit_code"] == 0
@@ -107,7 +107,7 @@ async def test_a_job_succeeds_and_leaves_its_log(jobs: Client) -> None:
 
 async def test_a_job_that_fails_says_so_with_the_end_of_its_log(jobs: Client) -> None:
     await jobs.submit("bad", BAD)
-    found = await jobs.store_options("bad", *ENDED)
+    found = await jobs.wait_for("bad", *ENDED)
     assert (found["status"], found["driver_exit_code"]) == ("FAILED", 3)
     assert found["error_type"] == "JOB_ENTRYPOINT_COMMAND_ERROR"
     message = str(found["message"])
@@ -120,7 +120,7 @@ async def test_a_job_that_fails_says_so_with_the_end_of_its_log(jobs: Client) ->
 
 async def test_the_details_of_a_job_have_the_fields_of_ray(jobs: Client) -> None:
     await jobs.submit("fields", GOOD, COLOUR="red")
-    found = await jobs.store_options("fields", "SUCCEEDED")
+    found = await jobs.wait_for("fields", "SUCCEEDED")
     assert set(found) == {
         "type",
         "job_id",
@@ -147,7 +147,7 @@ async def test_the_details_of_a_job_have_the_fields_of_ray(jobs: Client) -> None
 
 async def test_an_id_that_was_used_is_refused_even_when_its_job_is_over(jobs: Client) -> None:
     await jobs.submit("once", GOOD)
-    await jobs.store_options("once", "SUCCEEDED")
+    await jobs.wait_for("once", "SUCCEEDED")
     status, text = await jobs.ask("POST", body={"entrypoint": GOOD, "submission_id": "once"})
     assert status == 500
     assert "Job with submission_id once already exists." in text
@@ -156,18 +156,18 @@ async def test_an_id_that_was_used_is_refused_even_when_its_job_is_over(jobs: Cl
 
 async def test_a_job_that_was_deleted_is_forgotten(jobs: Client) -> None:
     await jobs.submit("deleted", GOOD)
-    await jobs.store_options("deleted", "SUCCEEDED")
+    await jobs.wait_for("deleted", "SUCCEEDED")
     assert await jobs.ask("DELETE", "deleted") == (200, '{"deleted": true}')
     assert (await jobs.ask("GET", "deleted"))[0] == 404
 
 
 async def test_a_stop_is_answered_at_once_and_ends_the_job(jobs: Client) -> None:
     await jobs.submit("stopped", LONG)
-    running = await jobs.store_options("stopped", "RUNNING")
+    running = await jobs.wait_for("stopped", "RUNNING")
     assert running["message"] == "Job is currently running."
     assert (await jobs.ask("DELETE", "stopped"))[0] == 500
     assert await jobs.ask("POST", "stopped/stop") == (200, '{"stopped": true}')
-    found = await jobs.store_options("stopped", *ENDED)
+    found = await jobs.wait_for("stopped", *ENDED)
     assert (found["status"], found["driver_exit_code"]) == ("STOPPED", None)
     assert found["message"] == "Job was intentionally stopped."
 
@@ -177,14 +177,14 @@ async def test_a_job_that_does_not_heed_a_stop_is_killed_after_its_own_time(jobs
     await jobs.said("stubborn", "trapped")
     asked = time.monotonic()
     await jobs.ask("POST", "stubborn/stop")
-    found = await jobs.store_options("stubborn", *ENDED)
+    found = await jobs.wait_for("stubborn", *ENDED)
     assert found["status"] == "STOPPED"
     assert time.monotonic() - asked >= 0.9
 
 
 async def test_a_stop_of_a_job_that_is_over_stops_nothing(jobs: Client) -> None:
     await jobs.submit("over", GOOD)
-    await jobs.store_options("over", "SUCCEEDED")
+    await jobs.wait_for("over", "SUCCEEDED")
     for _ in range(100):  # Ray looks whether the job's actor is alive, and that ends a little later
         if (await jobs.ask("POST", "over/stop")) == (200, '{"stopped": false}'):
             return
@@ -227,7 +227,7 @@ async def test_a_head_that_ended_breaks_the_connection_and_a_new_one_knows_nothi
         jobs = Client(session, dashboards.url_template.format(namespace="team", cluster="shared"))
         dashboards.start_head("team", "shared", "first")
         await jobs.submit("long", LONG)
-        await jobs.store_options("long", "RUNNING")
+        await jobs.wait_for("long", "RUNNING")
         await dashboards.end_head("team", "shared")
         with pytest.raises(aiohttp.ClientConnectionError):
             await jobs.ask("GET", "long")

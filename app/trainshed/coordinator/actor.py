@@ -107,21 +107,19 @@ class Coordinator:
         from trainshed.coordinator.data_wait import DataWaitMonitor
         from trainshed.data.loader.bad_record_reporter import BadRecordReporter
         from trainshed.data.loader.data_server import DataServer
-        from trainshed.data.sampler.dataset_plan import bad_record_reporter
+        from trainshed.data.sampler.dataset_plan import with_reporter
 
         # Ray Data tells of each execution, and warns of CPUs that the next second are free again.
         quiet("ray.data", logging.CRITICAL)
         heed("ray.data", self._warn)
         watch_spilling(self._warn)
         self._waits = DataWaitMonitor(plans, means)
-        telling_plans = {
-            name: bad_record_reporter(
-                plan, BadRecordReporter(ray.get_runtime_context().current_actor)
-            )
+        reporting = {
+            name: with_reporter(plan, BadRecordReporter(ray.get_runtime_context().current_actor))
             for name, plan in plans.items()
         }
         self._left_out = BadRecordLimits(tuple(plans.values()))
-        self._data_server = DataServer(telling_plans, limits, self._warn, disk_cache)
+        self._data_server = DataServer(reporting, limits, self._warn, disk_cache)
         self._data_server.start()
 
     def fit(self, arguments: Mapping[str, Any], environment: Mapping[str, str]) -> Result:

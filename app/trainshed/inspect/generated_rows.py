@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from trainshed.data.sampler.dataset_plan import bad_record_reporter
+from trainshed.data.sampler.dataset_plan import with_reporter
 from trainshed.data.sources.column_arrays import num_rows
 from trainshed.data.sources.errors import as_fault, raise_again
 from trainshed_api.errors import SpecError
@@ -136,7 +136,7 @@ class GeneratedRows:
         made = ray.remote(Counting).options(num_cpus=0).remote(self.left_out.anew())
         counting = cast("ActorHandle[Counting]", made)
         try:
-            yield bad_record_reporter(self.plan, BadRecordReporter(counting))
+            yield with_reporter(self.plan, BadRecordReporter(counting))
         finally:
             remote: Callable[[], ray.ObjectRef[list[BadRecordList]]] = counting.told.remote
             for told in ray.get(remote()):

@@ -29,7 +29,7 @@ def smooth_points(points: Sequence[Point], width: int) -> tuple[Point, ...]:
     half = width // 2
     smoothed = []
     for index, (x, _) in enumerate(points):
-        store_options = min(half, index, len(points) - 1 - index)
-        total = sums[index + store_options + 1] - sums[index - store_options]
-        smoothed.append((x, total / (2 * store_options + 1)))
+        radius = min(half, index, len(points) - 1 - index)
+        total = sums[index + radius + 1] - sums[index - radius]
+        smoothed.append((x, total / (2 * radius + 1)))
     return tuple(smoothed)

@@ -26,28 +26,28 @@ class Watchdog:
     """
 
     def __init__(self, first_seconds: float, deadline_seconds: float) -> None:
-        self._first_patience = first_seconds * SHARE
-        self._retry_policy = deadline_seconds * SHARE
+        self._first_timeout = first_seconds * SHARE
+        self._timeout = deadline_seconds * SHARE
         self._armed = float("-inf")
 
     def begin(self) -> None:
         """Record that a step was requested; the first one is watched from here."""
         if self._armed == float("-inf"):
-            self._watch(self._first_patience)
+            self._watch(self._first_timeout)
 
     def step(self) -> None:
         """Record that a step was taken."""
         now = time.monotonic()
         if now - self._armed > _SECONDS_BETWEEN:
             self._armed = now
-            self._watch(self._retry_policy)
+            self._watch(self._timeout)
 
     def close(self) -> None:
         """Watch no more."""
         faulthandler.cancel_dump_traceback_later()
 
-    def _watch(self, retry_policy: float) -> None:
-        if retry_policy:
-            faulthandler.dump_traceback_later(retry_policy, file=_STDERR)
+    def _watch(self, timeout: float) -> None:
+        if timeout:
+            faulthandler.dump_traceback_later(timeout, file=_STDERR)
         else:
             self.close()

@@ -58,14 +58,14 @@ def test_no_event_is_lost_between_who_tells_and_who_looks() -> None:
     group = coordinator.join(0)
     with ThreadPoolExecutor(1) as threads:
         arriving = Arriving(told, looked)
-        bad_record_reporter = threads.submit(
+        reporting = threads.submit(
             coordinator.push, group, {}, arriving, saves=False, steps_begun=False
         )
         seen: list[Event] = []
         while not seen:
             seen += coordinator.look().events
         looked.set()
-        bad_record_reporter.result()
+        reporting.result()
     assert [*seen, *coordinator.look().events] == told
 
 

@@ -13,7 +13,7 @@ from tests.app.data.builders_plan import MemoryBlocks, make_pass
 from tests.bundle.repository import ROOT
 from trainshed.data.loader.batches import Batch, Feed, RowSource
 from trainshed.data.sampler.bad_records import BadRecordList
-from trainshed.data.sampler.dataset_plan import DatasetPlan, bad_record_reporter
+from trainshed.data.sampler.dataset_plan import DatasetPlan, with_reporter
 from trainshed.data.sampler.epoch_pass import Kind
 from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.disk import Disk
@@ -71,7 +71,7 @@ def open_sample(home: Path, name: str, settings: Sequence[str] = ()) -> Sample:
     run = load_file(SAMPLES / f"{name}.yaml", [f"spec.batchSize={BATCH}", *settings])
     told: list[BadRecordList] = []
     plans = {
-        dataset: bad_record_reporter(plan, told.append)
+        dataset: with_reporter(plan, told.append)
         for dataset, plan in prepare(run, RunLocation(Disk(home))).plans.items()
     }
     return Sample(run, plans, lambda plan: MemoryBlocks(plan, 0), told)

@@ -51,7 +51,7 @@ from trainshed.data.loader.ray_datasets import tasks_dataset
 from trainshed.data.loader.row_sources import RemoteSource
 from trainshed.data.loader.streams import StreamClosedError
 from trainshed.data.sampler.bad_records import BadRecordList
-from trainshed.data.sampler.dataset_plan import DatasetPlan, bad_record_reporter
+from trainshed.data.sampler.dataset_plan import DatasetPlan, with_reporter
 from trainshed.data.sampler.description import describe, keep_order
 from trainshed.data.sampler.epoch_pass import EpochPass
 from trainshed.data.sampler.function import Function
@@ -1364,7 +1364,7 @@ def test_bad_rows_are_left_out_of_a_stream_until_they_are_too_many(
             badRecordLimit=limit,
         )
         counting: Any = ray.remote(Counting).options(num_cpus=0).remote(plan)
-        data_server = start(bad_record_reporter(plan, BadRecordReporter(counting)))
+        data_server = start(with_reporter(plan, BadRecordReporter(counting)))
         feed = Feed(plan, RemoteSource(plan, data_server, 0), 0)
         if limit == 12:
             for epoch in range(2):

@@ -20,7 +20,7 @@ from trainshed.data.sampler.bad_records import (
     BadRecordList,
     BadRecordLog,
 )
-from trainshed.data.sampler.dataset_plan import DatasetPlan, bad_record_reporter
+from trainshed.data.sampler.dataset_plan import DatasetPlan, with_reporter
 from trainshed.data.sampler.fragments import Fragment, Scan
 from trainshed.data.sampler.function import Function
 from trainshed.data.sampler.permutation import RowRange
@@ -71,7 +71,7 @@ def make_csv_plan(
 
 def read_with(plan: DatasetPlan, chunk_rows: int = 1000) -> tuple[Reading, list[BadRecordList]]:
     told: list[BadRecordList] = []
-    return replace(reading(bad_record_reporter(plan, told.append)), chunk_rows=chunk_rows), told
+    return replace(reading(with_reporter(plan, told.append)), chunk_rows=chunk_rows), told
 
 
 def fragment_of(plan: DatasetPlan) -> Fragment:

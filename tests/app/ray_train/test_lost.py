@@ -28,7 +28,7 @@ RAYS_OWN = state._shutdown_workers
 
 
 @pytest.fixture(autouse=True)
-def retry_policy() -> "Iterator[None]":
+def rays_own_shutdown() -> "Iterator[None]":
     yield
     state._shutdown_workers = RAYS_OWN
 

@@ -292,11 +292,9 @@ def main_dataset(plans: Mapping[str, DatasetPlan]) -> str | None:
     return "train" if "train" in plans else first
 
 
-def bad_record_reporter(plan: DatasetPlan, tell: Tell) -> DatasetPlan:
+def with_reporter(plan: DatasetPlan, tell: Tell) -> DatasetPlan:
     """Return the plan of a dataset and of its parts, whose readers report bad records."""
-    return replace(
-        plan, tell=tell, parts=tuple(bad_record_reporter(part, tell) for part in plan.parts)
-    )
+    return replace(plan, tell=tell, parts=tuple(with_reporter(part, tell) for part in plan.parts))
 
 
 def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from five sides

@@ -56,8 +56,8 @@ class RowRandom:
         self._calls += 1
         if not size:
             return mix(call)
-        stage_rates = np.arange(math.prod(size), dtype=np.uint64)
-        return mix(call[:, None] ^ mix(stage_rates)[None, :]).reshape(len(call), *size)
+        lanes = np.arange(math.prod(size), dtype=np.uint64)
+        return mix(call[:, None] ^ mix(lanes)[None, :]).reshape(len(call), *size)
 
     def integers(self, low: int, high: int, size: tuple[int, ...] = ()) -> NDArray[np.int64]:
         """Return integers in [low, high), shape (rows, *size).

@@ -131,8 +131,8 @@ class Stratifying:
         numbers = np.concatenate([self._numbers, numbers])
         if not self._holds_all:
             share, rows = float(self._share), self._rows
-            store_options = DEVIATIONS * np.sqrt(share * (1 - share) / rows) + FEW / rows
-            off, most = numbers * 2.0**-NUMBER_BITS - share, store_options[codes]
+            margins = DEVIATIONS * np.sqrt(share * (1 - share) / rows) + FEW / rows
+            off, most = numbers * 2.0**-NUMBER_BITS - share, margins[codes]
             self._before += np.bincount(codes[off < -most], minlength=len(rows))
             near = np.abs(off) <= most
             codes, numbers = codes[near], numbers[near]

@@ -13,7 +13,7 @@ from tests.app.data.builders_formats import dtypes_of, open_files, read_all
 from tests.app.data.builders_plan import FUNCTIONS, make_plan
 from tests.app.data.builders_tables import table_rows, write_lance
 from trainshed.data.sampler.bad_records import BadRecordList, BadRecordLog
-from trainshed.data.sampler.dataset_plan import bad_record_reporter
+from trainshed.data.sampler.dataset_plan import with_reporter
 from trainshed.data.sources.column_arrays import join
 from trainshed.data.sources.dataset_files import read_fragment
 from trainshed.data.sources.errors import DataError
@@ -91,7 +91,7 @@ def test_bad_rows_of_pieces_of_a_fragment_are_counted_together(
     assert plan.source
     assert len({fragment.path for fragment in plan.source.fragments}) == 1
     left_out, told = BadRecordLog(plan.field, 100, None), list[BadRecordList]()
-    how = reading(bad_record_reporter(plan, told.append))
+    how = reading(with_reporter(plan, told.append))
 
     tables = [read_whole(how, fragment) for fragment in plan.source.fragments]
 
