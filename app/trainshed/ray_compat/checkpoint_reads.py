@@ -1,4 +1,4 @@
-"""Tells when a training function asks Ray Train for its checkpoints.
+"""Notes whether a training function asks Ray Train for its checkpoints.
 
 Public functions of `ray.train` ask one object of each worker's process, private to Ray 2.60, the
 pinned release; tests/ray_compat holds it.
@@ -18,17 +18,19 @@ Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
 
 
-def tell_reads(on_read: Callable[[], None]) -> None:
-    """Call `on_read` before the function of this worker is given a checkpoint."""
+class CheckpointReads:
+    """Whether the function of this worker was given a checkpoint since this was made."""
 
-    def bad_record_reporter(read: Callable[Arguments, Answer]) -> Callable[Arguments, Answer]:
+    def __init__(self) -> None:
+        self.any = False
+        asked = get_train_fn_utils()
+        for name in ("get_checkpoint", "get_all_reported_checkpoints"):
+            setattr(asked, name, self._noting(getattr(asked, name)))
+
+    def _noting(self, read: Callable[Arguments, Answer]) -> Callable[Arguments, Answer]:
         @wraps(read)
-        def told(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Answer:
-            on_read()
+        def noted(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Answer:
+            self.any = True
             return read(*args, **kwargs)
 
-        return told
-
-    asked = get_train_fn_utils()
-    for name in ("get_checkpoint", "get_all_reported_checkpoints"):
-        setattr(asked, name, bad_record_reporter(getattr(asked, name)))
+        return noted

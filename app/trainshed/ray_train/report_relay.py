@@ -33,7 +33,7 @@ from trainshed.checkpoint import ray_snapshot
 from trainshed.checkpoint.store import is_ours
 from trainshed.coordinator.client import client_of
 from trainshed.coordinator.ray_reports import events_of, reported
-from trainshed.ray_compat.checkpoint_reads import tell_reads
+from trainshed.ray_compat.checkpoint_reads import CheckpointReads
 from trainshed.ray_compat.quiet_logs import quiet
 from trainshed.storage.addresses import open_folder
 from trainshed.storage.arrow_filesystem import as_ray_has_it
@@ -179,23 +179,20 @@ class UnreadCheckpoint(WorkerCallback, TrainContextCallback):
 
     def __init__(self, coordinator: Coordinator | None = None) -> None:
         self._line = CoordinatorLink(coordinator)
-        self._may_be_unread = False
+        self._reads: CheckpointReads | None = None
 
     def after_init_train_context(self) -> None:
         """Look whether rank 0, which may load for all, has such a checkpoint to read."""
         checkpoint = ray.train.get_checkpoint()
-        if ray.train.get_context().get_world_rank() == 0 and checkpoint:
-            self._may_be_unread = PurePath(checkpoint.path).name == ray_snapshot.LINKED
-            tell_reads(self._note_read)
-
-    def _note_read(self) -> None:
-        self._may_be_unread = False
+        is_first = ray.train.get_context().get_world_rank() == 0
+        if is_first and checkpoint and PurePath(checkpoint.path).name == ray_snapshot.LINKED:
+            self._reads = CheckpointReads()
 
     @contextlib.contextmanager
     def on_report(self) -> Iterator[None]:
         """Take back before the first report that training was resumed, if it was not."""
-        if self._may_be_unread:
-            self._may_be_unread = False
+        reads, self._reads = self._reads, None
+        if reads and not reads.any:
             self._line.call(lambda coordinator: coordinator.start_over())
         yield
 

@@ -13,7 +13,7 @@ from trainshed.data.loader.worker_shard import share_of
 from trainshed.data.sampler.stage_time import WAIT, Spent, StageKey
 from trainshed.data.sources.stage_timer import STAGE_TIMER
 from trainshed.planning.ignored_fields import warning_for_loops, warning_for_shards
-from trainshed.ray_compat.checkpoint_reads import tell_reads
+from trainshed.ray_compat.checkpoint_reads import CheckpointReads
 from trainshed.worker import pass_counter
 from trainshed.worker.pass_counter import Passes
 from trainshed.worker.phase_timer import WAITING
@@ -55,10 +55,8 @@ class PlainFunction:
         # The user's checkpoint that this worker group starts from.
         self.checkpoint = _users_checkpoint(job)
         self.passes = Passes(pass_counter.read(self.checkpoint) if self.checkpoint else {})
-        # Until the function reads its checkpoint, or shows by a report that it began without it.
-        self._may_be_unread = self.checkpoint is not None
-        if self._may_be_unread:
-            tell_reads(self._note_read)
+        # None without a checkpoint to read, and once it is settled whether the function resumed.
+        self._reads = None if self.checkpoint is None else CheckpointReads()
         self.asked_for_run = False
         # Set while `trainshed.current().epochs()` counts: the number of every shard's next pass.
         self.epoch: int | None = None
@@ -103,12 +101,9 @@ class PlainFunction:
         Must run before the function's first report: later it reads its own checkpoints. Rank 0
         decides, which may load for all.
         """
-        if self._feeds.rank == 0 and self._may_be_unread:
-            self._may_be_unread = False
+        reads, self._reads = self._reads, None
+        if self._feeds.rank == 0 and reads and not reads.any:
             self._coordinator.start_over()
-
-    def _note_read(self) -> None:
-        self._may_be_unread = False
 
     def finish(self) -> None:
         """Warn about what a function that returned did not do: resume, or use fields."""
