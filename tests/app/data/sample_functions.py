@@ -45,6 +45,12 @@ def gapped(batch: Batch, *, at: int) -> dict[str, NDArray[np.generic]]:
     return {**batch, "v": np.where(ids == at, np.nan, ids) if at in ids else ids}
 
 
+def slow(batch: Batch, *, seconds: float) -> Batch:
+    """Take a while."""
+    time.sleep(seconds)
+    return batch
+
+
 def gated(batch: Batch, *, at: int, gate: str) -> Batch:
     """Let rows from the id `at` on through as soon as a file is there."""
     while batch["id"][-1] >= at and not Path(gate).exists():

@@ -1414,7 +1414,7 @@ MEANS = Means(cpus=2, workers=1, epochs=1)
 
 
 def test_a_slow_transform_of_tasks_is_told_and_named(tmp_path: Path) -> None:
-    name = "tests.app.data.loader_functions:slow"
+    name = f"{FUNCTIONS}:slow"
     slow: JsonValue = {"use": name, "options": {"seconds": 0.5}}
     plan = make_plan(
         write_rows(tmp_path, [[80], [80]]),
