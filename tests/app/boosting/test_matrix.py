@@ -1,5 +1,6 @@
 """Rows become XGBoost's matrices: features by name, texts as categories, groups whole."""
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from trainshed.boosting.matrix import Matrix, Share, build
 from trainshed.boosting.matrix_columns import FeatureColumn, Groups, MatrixColumns, features, merge
 from trainshed.data.sources.column_arrays import Columns, cut_rows, num_rows
+from trainshed.worker.loop import StopTraining
 from trainshed.worker.step_sync import Control
 
 LABEL = MatrixColumns("y")
@@ -85,6 +87,22 @@ def test_texts_as_labels_are_classes() -> None:
 def share_of(*tables: Columns, world_size: int = 1) -> Share:
     """Return a share of these tables."""
     return Share("spec.data.datasets.train", lambda: iter(tables), Control(), 0, world_size)
+
+
+def test_a_stop_while_xgboost_reads_ends_the_reading() -> None:
+    table, passes = make_columns(a=[1.0, 2.0]), itertools.count()
+
+    def tables() -> Iterator[Columns]:
+        is_first = next(passes) == 0
+        yield table
+        if not is_first:  # XGBoost reads here
+            raise StopTraining
+        yield table
+
+    share = Share("spec.data.datasets.train", tables, Control(), 0, 1)
+
+    with pytest.raises(StopTraining):
+        build(share, LABEL, None, max_bin=16, threads=1)
 
 
 def test_tables_may_have_their_columns_in_any_order() -> None:
