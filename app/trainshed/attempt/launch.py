@@ -20,8 +20,8 @@ from trainshed.checkpoint import ray_snapshot
 from trainshed.coordinator.client import handle_of
 from trainshed.coordinator.stage_rates import Means
 from trainshed.planning.cluster_capacity import (
+    cluster_memory,
     group_label,
-    memory_room,
     worker_label,
     worker_resources,
 )
@@ -183,7 +183,7 @@ def means_of(prepared: Prepared, cluster: ClusterNodes) -> Means:
         cpus=spec.data.cpus,
         workers=spec.workers.count,
         cores=None if ray_cluster.in_cluster() else prepared.machine.cpus,
-        object_store=memory_room(spec, cluster).object_store or None,
+        object_store=cluster_memory(spec, cluster).object_store or None,
         epochs=spec.epochs,
         reads_ahead=not FRAMEWORKS[spec.framework].has_batches,
     )

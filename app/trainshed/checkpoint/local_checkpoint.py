@@ -20,7 +20,7 @@ from trainshed.checkpoint.store import (
     check_not_passed_over,
 )
 from trainshed.retry import READS
-from trainshed.storage.scratch import room_for
+from trainshed.storage.scratch import space_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +61,7 @@ def local_checkpoint(folder: Folder, manifest: Manifest) -> Iterator[Path]:
             _clear(run)
             _clear_others(run)
             num_bytes = sum(want.bytes for want in manifest.files.values())
-            with room_for(f"{folder} of {num_bytes // 2**20} MB", num_bytes):
+            with space_for(f"{folder} of {num_bytes // 2**20} MB", num_bytes):
                 _fetch(folder, manifest, here)
             # Changing the lock takes two steps (flock(2)). Another run may clear in between: check
             # again.

@@ -79,7 +79,7 @@ def _window_rows(plan: DatasetPlan, num_workers: int, batch_size: int) -> int:
 
 
 def check_memory(
-    plans: Iterable[DatasetPlan], room: CacheMemory, num_workers: int, batch_size: int
+    plans: Iterable[DatasetPlan], memory: CacheMemory, num_workers: int, batch_size: int
 ) -> list[str]:
     """Return what may not fit, one line each, with the numbers.
 
@@ -89,14 +89,14 @@ def check_memory(
     all_kept = [kept for plan in plans if (kept := kept_of(plan, num_workers, batch_size))]
     if not all_kept:
         return []
-    notes = _check_pinned(all_kept, room)
-    notes += _check_workers(all_kept, room)
+    notes = _check_pinned(all_kept, memory)
+    notes += _check_workers(all_kept, memory)
     store = _sum(kept.store for kept in all_kept)
-    if 0 < room.object_store < store.most:
+    if 0 < memory.object_store < store.most:
         names = _names(all_kept, lambda kept: kept.store)
         notes.append(
             f"{names}: {store.say()} go through the object store of the data's nodes, which is "
-            f"{megabytes(room.object_store)} in all: what does not fit is spilled to disk"
+            f"{megabytes(memory.object_store)} in all: what does not fit is spilled to disk"
         )
     return notes
 
@@ -132,7 +132,7 @@ def check_disk(plans: Iterable[DatasetPlan], free: int, where: str) -> list[str]
     ]
 
 
-def _check_pinned(all_kept: Sequence[CachedDataset], room: CacheMemory) -> list[str]:
+def _check_pinned(all_kept: Sequence[CachedDataset], memory: CacheMemory) -> list[str]:
     """Look whether each node's object store holds what its workers read all at once.
 
     Where it does not, Ray 2.60 maps files below its temporary folder instead (its
@@ -141,7 +141,7 @@ def _check_pinned(all_kept: Sequence[CachedDataset], room: CacheMemory) -> list[
     # needs: (bytes that stay, object store, workers) of each node that may get workers
     needs = [
         (_sum(kept.pinned(node.workers) for kept in all_kept), node.object_store, node.workers)
-        for node in room.nodes
+        for node in memory.nodes
         if node.object_store is not None
     ]
     if not needs:
@@ -156,20 +156,20 @@ def _check_pinned(all_kept: Sequence[CachedDataset], room: CacheMemory) -> list[
     ]
 
 
-def _check_workers(all_kept: Sequence[CachedDataset], room: CacheMemory) -> list[str]:
+def _check_workers(all_kept: Sequence[CachedDataset], memory: CacheMemory) -> list[str]:
     """Look whether each node's memory holds what its workers keep for themselves."""
     worker = _sum(kept.worker for kept in all_kept)
     names = _names(all_kept, lambda kept: kept.worker)
-    known = [(node, node.memory) for node in room.nodes if node.memory is not None]
-    if known and all(worker.least * node.workers > memory for node, memory in known):
+    known = [(node, node.memory) for node in memory.nodes if node.memory is not None]
+    if known and all(worker.least * node.workers > num_bytes for node, num_bytes in known):
         largest = _largest(all_kept, lambda kept: kept.worker)
-        node, memory = max(known, key=lambda one: one[1] / one[0].workers)
+        node, num_bytes = max(known, key=lambda one: one[1] / one[0].workers)
         field, got, want = _too_much_for_a_worker(largest.plan)
         want += f": {worker.say()} a worker x {node.workers} workers on a node, "
-        want += f"which has {megabytes(memory)} ({names})"
+        want += f"which has {megabytes(num_bytes)} ({names})"
         raise SpecError([Problem(field, got, want)])
-    if 0 < room.worker < worker.most:
-        there = f"which has {megabytes(room.worker)}"
+    if 0 < memory.worker < worker.most:
+        there = f"which has {megabytes(memory.worker)}"
         return [f"{names}: {worker.say()} are kept in each worker, {there}: it may be killed"]
     return []
 

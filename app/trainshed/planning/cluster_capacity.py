@@ -221,7 +221,7 @@ def worker_label(spec: TrainingRunSpec, cluster: ClusterNodes) -> Mapping[str, s
     return {NODE_GROUP_LABEL: f"!{spec.data.placement}"}
 
 
-def memory_room(spec: TrainingRunSpec, cluster: ClusterNodes) -> CacheMemory:
+def cluster_memory(spec: TrainingRunSpec, cluster: ClusterNodes) -> CacheMemory:
     """Return the memory that caches may count on."""
     wanted = worker_resources(spec)
     nodes = [

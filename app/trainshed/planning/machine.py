@@ -81,7 +81,7 @@ def check_fits(spec: TrainingRunSpec, machine: Machine) -> None:
         raise SpecError(problems)
 
 
-def machine_room(spec: TrainingRunSpec, machine: Machine) -> CacheMemory:
+def machine_memory(spec: TrainingRunSpec, machine: Machine) -> CacheMemory:
     """Return the memory that caches may count on."""
     store = int(machine.memory * OBJECT_STORE_SHARE)
     rest, count = machine.memory - store, spec.workers.count

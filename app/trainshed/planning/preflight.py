@@ -48,11 +48,11 @@ from trainshed.functions import (
 )
 from trainshed.planning.cache_memory import check_disk, check_memory
 from trainshed.planning.class_labels import check_labels, label_notes
-from trainshed.planning.cluster_capacity import check_capacity, memory_room
+from trainshed.planning.cluster_capacity import check_capacity, cluster_memory
 from trainshed.planning.executable import find_command
 from trainshed.planning.framework import check_framework
 from trainshed.planning.holdouts import check_holdouts
-from trainshed.planning.machine import Machine, check_fits, machine_room, this_machine
+from trainshed.planning.machine import Machine, check_fits, machine_memory, this_machine
 from trainshed.planning.paths import (
     check_cache,
     check_environment,
@@ -172,11 +172,11 @@ def prepare(run: TrainingRun, place: RunLocation, beside: Path | None = None) ->
         check_config(spec.train, spec.config)
     beside = beside or home.path or Path.cwd()
     command = find_command(spec.entrypoint, beside) if spec.entrypoint else ()
-    room = memory_room(spec, place.cluster) if place.cluster else machine_room(spec, machine)
-    plans, told = _plans(spec, home, room)
+    memory = cluster_memory(spec, place.cluster) if place.cluster else machine_memory(spec, machine)
+    plans, told = _plans(spec, home, memory)
     notes += [*told, *label_notes(plans)]
     if here or place.cluster:  # else nobody knows the machines yet
-        notes += check_memory(plans.values(), room, spec.workers.count, spec.batch_size)
+        notes += check_memory(plans.values(), memory, spec.workers.count, spec.batch_size)
     _check_batch(spec, plans)
     storage = locate(spec.storage, home, "spec.storage")
     folder = RunFolder(folder_of(run.metadata.name, place.identity, storage))
@@ -223,13 +223,13 @@ class _Looked(NamedTuple):
 
 
 def _plans(
-    spec: TrainingRunSpec, home: Folder, room: CacheMemory
+    spec: TrainingRunSpec, home: Folder, memory: CacheMemory
 ) -> tuple[dict[str, DatasetPlan], list[str]]:
     """Return the plans of all datasets, in the order of the spec, and what is to be known."""
     datasets = spec.data.datasets
     known = KnownStrata()
     found = {
-        name: _plan(name, dataset, spec, home, room, known, _mixes_of(name, spec))
+        name: _plan(name, dataset, spec, home, memory, known, _mixes_of(name, spec))
         for name, dataset in datasets.items()
         if dataset.read.mix is None
     }
@@ -256,7 +256,7 @@ def _plan(  # noqa: PLR0913, PLR0917 - a dataset, and what it is for
     dataset: DatasetSpec,
     spec: TrainingRunSpec,
     home: Folder,
-    room: CacheMemory,
+    memory: CacheMemory,
     known: KnownStrata,
     mixes: Sequence[DatasetSpec],
 ) -> _Looked:
@@ -282,7 +282,7 @@ def _plan(  # noqa: PLR0913, PLR0917 - a dataset, and what it is for
         find_for_rows(augmenting.use, augmenting.init, f"{field}.augment[{position}]")
     # A first plan only to have the functions in one shape for the sample.
     guess = Measured(1.0, keeps_rows=True) if source else None
-    draft = plan_dataset(name, dataset, source, guess, room, spec.workers.count)
+    draft = plan_dataset(name, dataset, source, guess, memory, spec.workers.count)
     _find_collate(draft)
     takes = _takes(spec, (dataset, *mixes))
     measured: Measured | None = None
@@ -295,7 +295,7 @@ def _plan(  # noqa: PLR0913, PLR0917 - a dataset, and what it is for
         dataset,
         source,
         measured,
-        room,
+        memory,
         spec.workers.count,
         is_mixed=bool(mixes),
         may_learn=FRAMEWORKS[spec.framework].may_learn_rows,

@@ -49,7 +49,7 @@ def made_aside(what: str) -> Iterator[Path]:
     _sweep()
     held, made = _make()
     try:
-        with room_for(what):
+        with space_for(what):
             yield made
     finally:
         shutil.rmtree(made, ignore_errors=True)
@@ -57,7 +57,7 @@ def made_aside(what: str) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def room_for(what: str, num_bytes: int = 0) -> Iterator[None]:
+def space_for(what: str, num_bytes: int = 0) -> Iterator[None]:
     """Explain a full disk, before or while something is written.
 
     Args:
@@ -70,17 +70,17 @@ def room_for(what: str, num_bytes: int = 0) -> Iterator[None]:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT) or isinstance(error, NoRoomError):
             raise
-        raise _no_room(what, 0) from error
+        raise _no_space(what, 0) from error
 
 
 def check_room(what: str, num_bytes: int = 0) -> None:
-    """Refuse to start if the disk has too little space; raises as `room_for` does."""
+    """Refuse to start if the disk has too little space; raises as `space_for` does."""
     left = _num_left()
     if left < num_bytes:
-        raise _no_room(what, left)
+        raise _no_space(what, left)
 
 
-def _no_room(what: str, num_left: int) -> NoRoomError:
+def _no_space(what: str, num_left: int) -> NoRoomError:
     folder = tempfile.gettempdir()
     return NoRoomError(
         f"{folder} has too little space for {what} ({max(0, num_left) // _MB} MB are left): "

@@ -41,8 +41,8 @@ def opened(folder: Path, form: str = "parquet", **read: JsonValue) -> tuple[Sour
     """Return a source and all rows of it."""
     spec = DatasetSpec.model_validate({"read": {"format": form, "path": str(folder), **read}})
     source = open_source(Disk(folder), spec.read, FIELD)
-    room, sample = CacheMemory(2**30, 2**30), Measured(20.0, keeps_rows=True)
-    plan = plan_dataset("train", spec, source, sample, room, 1)
+    memory, sample = CacheMemory(2**30, 2**30), Measured(20.0, keeps_rows=True)
+    plan = plan_dataset("train", spec, source, sample, memory, 1)
     rows = [read_whole(reading(plan), fragment) for fragment in source.fragments]
     return source, join([table for table in rows if table])
 

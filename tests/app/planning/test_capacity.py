@@ -10,8 +10,8 @@ from trainshed.planning.cluster_capacity import (
     ClusterNodes,
     Node,
     check_capacity,
+    cluster_memory,
     group_label,
-    memory_room,
     worker_label,
 )
 from trainshed_api.errors import SpecError
@@ -263,8 +263,8 @@ def test_caches_count_on_the_memory_of_the_groups() -> None:
     cluster = ClusterNodes([HEAD, CPUS, CPUS, GPUS])
     workers: dict[str, JsonValue] = {"count": 2, "group": "gpu", "resources": {"gpu": 1}}
 
-    shared = memory_room(make_run(workers=workers).spec, cluster)
+    shared = cluster_memory(make_run(workers=workers).spec, cluster)
 
     assert (shared.worker, shared.object_store) == (16 * GIB, 4 * GIB)
     workers["resources"] = {"gpu": 1, "memory": "3Gi"}
-    assert memory_room(make_run(workers=workers).spec, cluster).worker == 3 * GIB
+    assert cluster_memory(make_run(workers=workers).spec, cluster).worker == 3 * GIB

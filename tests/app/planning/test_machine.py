@@ -6,7 +6,7 @@ import pytest
 from pydantic import JsonValue
 
 from tests.builders import make_data, make_dataset, make_run
-from trainshed.planning.machine import Machine, check_fits, machine_room, this_machine
+from trainshed.planning.machine import Machine, check_fits, machine_memory, this_machine
 from trainshed_api.errors import SpecError
 
 MACHINE = Machine(cpus=4, memory=8 * 2**30, gpus=1)
@@ -90,5 +90,7 @@ def test_memory_of_a_worker_is_what_it_asks_for_or_its_share_beside_the_object_s
     asks = make_run(workers={"count": 2, "resources": {"memory": "1Gi"}})
     does_not = make_run(workers={"count": 2})
 
-    assert machine_room(asks.spec, MACHINE).worker == 2**30
-    assert machine_room(does_not.spec, MACHINE).worker == pytest.approx(8 * 2**30 * 0.7 / 2, abs=1)
+    assert machine_memory(asks.spec, MACHINE).worker == 2**30
+    assert machine_memory(does_not.spec, MACHINE).worker == pytest.approx(
+        8 * 2**30 * 0.7 / 2, abs=1
+    )

@@ -12,7 +12,7 @@ import pytest
 
 from trainshed.failures import RULES, classify
 from trainshed.storage.bucket import Bucket
-from trainshed.storage.scratch import NoRoomError, made_aside, room_for
+from trainshed.storage.scratch import NoRoomError, made_aside, space_for
 from trainshed_api.names import ENV_SCRATCH
 
 MAKES = """
@@ -68,7 +68,7 @@ def test_another_fault_of_the_disk_is_what_it_is(own_temporary: Path) -> None:
 def test_what_is_known_not_to_fit_is_not_begun() -> None:
     with (
         pytest.raises(NoRoomError, match="too little space for a checkpoint"),
-        room_for("a checkpoint", 2**60),
+        space_for("a checkpoint", 2**60),
     ):
         raise AssertionError("begun")
 

@@ -65,7 +65,7 @@ class PassStream(Generic[Item]):
     def put(self, ranks: Sequence[int], item: Item) -> bool:
         """Add an item for ranks that have not left, waiting for space. False once it is closed."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._has_room(ranks))
+            self._changed.wait_for(lambda: self._closed or self._has_capacity(ranks))
             if self._closed:
                 return False
             for rank in ranks:
@@ -137,7 +137,7 @@ class PassStream(Generic[Item]):
     def _all_have_left(self) -> bool:
         return len(self._left) == len(self._queues)
 
-    def _has_room(self, ranks: Sequence[int]) -> bool:
+    def _has_capacity(self, ranks: Sequence[int]) -> bool:
         if any(not self._queues[rank] for rank in self._waiting):
             return True
         return all(len(self._queues[rank]) < self._depth for rank in ranks)

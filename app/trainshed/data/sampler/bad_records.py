@@ -41,9 +41,9 @@ class BadRecord:
         """
         place, reason = _begin(self.place, _MOST_PLACE), _begin(self.reason, _MOST_REASON)
         path = _shown(self.path)
-        room = MOST_SAID - len(f": {place}: {reason}")
-        if len(path) > room:
-            path = f"...{path[3 - room :]}"
+        most = MOST_SAID - len(f": {place}: {reason}")
+        if len(path) > most:
+            path = f"...{path[3 - most :]}"
         return f"{path}: {place}: {reason}"
 
 

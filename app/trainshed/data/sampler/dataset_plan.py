@@ -302,7 +302,7 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
     spec: DatasetSpec,
     source: Source | None,
     measured: Measured | None,
-    room: CacheMemory,
+    memory: CacheMemory,
     num_workers: int,
     *,
     is_mixed: bool = False,
@@ -315,7 +315,7 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         spec: its part of the TrainingRun.
         source: the files, or None for `read.use`.
         measured: results of a sample, or None for `read.use`.
-        room: memory for caches.
+        memory: memory for caches.
         num_workers: number of workers.
         is_mixed: whether it is a part of another dataset.
         may_learn: whether training can start without the number of rows.
@@ -331,11 +331,11 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
     num_bytes = int(measured.row_bytes * rows) if rows and measured else None
     size = measured.size(rows) if rows and measured else None
     if size is None or are_grouped(transforms):
-        cache, reason = _whole_cache(spec, size, room, field)
+        cache, reason = _whole_cache(spec, size, memory, field)
     elif spec.cache != "auto":
         cache, reason = spec.cache, "asked for"
     else:
-        cache, reason = _best_cache(spec, size, room, num_workers, is_mixed=is_mixed)
+        cache, reason = _best_cache(spec, size, memory, num_workers, is_mixed=is_mixed)
     return DatasetPlan(
         name=name,
         source=source,
@@ -485,7 +485,7 @@ def _function_of(named: FunctionSpec, field: str) -> Function:
 
 
 def _whole_cache(
-    spec: DatasetSpec, size: Size | None, room: CacheMemory, field: str
+    spec: DatasetSpec, size: Size | None, memory: CacheMemory, field: str
 ) -> tuple[Cache, str]:
     """Return the cache of rows that are made once: they cannot be read again."""
     if spec.cache == "none":
@@ -498,33 +498,33 @@ def _whole_cache(
         why = "only making it tells whether it fits in the object store; cache: disk needs none"
         return "objects", f"{made} made once, and {why}"
     groups = "groups are made once, and"
-    if why := _why_not_stored(spec, size, room):
+    if why := _why_not_stored(spec, size, memory):
         return "disk", f"{groups} of rows that go into them {why}"
     return "objects", f"{groups} {size.say()} go into them, which the object store holds"
 
 
 def _best_cache(
-    spec: DatasetSpec, size: Size, room: CacheMemory, num_workers: int, *, is_mixed: bool
+    spec: DatasetSpec, size: Size, memory: CacheMemory, num_workers: int, *, is_mixed: bool
 ) -> tuple[Cache, str]:
     mode = spec.shuffle.mode
     share = size if mode == "global" or not spec.split else size.part(1 / num_workers)
-    fits = share.most <= WORKER_SHARE * room.worker
+    fits = share.most <= WORKER_SHARE * memory.worker
     stays = mode in ("none", "local") and spec.rows_per_epoch is None and not is_mixed
     # Every cache is filled through the object store of the data's nodes.
-    stored = size.most <= OBJECT_STORE_SHARE * room.object_store
+    stored = size.most <= OBJECT_STORE_SHARE * memory.object_store
     if fits and stays and stored:
         return "workers", f"{share.say()} a worker fit in its memory"
-    if why := _why_not_stored(spec, size, room):
+    if why := _why_not_stored(spec, size, memory):
         return "none", why
     return "objects", f"{size.say()} fit in the object store"
 
 
-def _why_not_stored(spec: DatasetSpec, size: Size, room: CacheMemory) -> str:
+def _why_not_stored(spec: DatasetSpec, size: Size, memory: CacheMemory) -> str:
     """Return why the object stores cannot hold all rows; empty if they can."""
-    if size.most > OBJECT_STORE_SHARE * room.object_store:
+    if size.most > OBJECT_STORE_SHARE * memory.object_store:
         return f"{size.say()} do not fit in the object store of the data's nodes"
-    if spec.shuffle.mode == "global" and size.most > OBJECT_STORE_SHARE * room.node_store:
-        there = megabytes(room.node_store) if room.node_store else "not known yet"
+    if spec.shuffle.mode == "global" and size.most > OBJECT_STORE_SHARE * memory.node_store:
+        there = megabytes(memory.node_store) if memory.node_store else "not known yet"
         where = f"the object store of each node with workers ({there})"
         return f"{size.say()} do not fit in {where}, where a global shuffle needs all rows"
     return ""

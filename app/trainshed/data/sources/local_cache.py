@@ -128,9 +128,9 @@ class LocalFileCache:
             undo.callback(aside.unlink)
             if found := self._found(name, size):  # another process was faster
                 return found
-            if not self._take_room(size, aside.name):
+            if not self._reserve(size, aside.name):
                 return None
-            undo.callback(self._take_room, -size, aside.name)
+            undo.callback(self._reserve, -size, aside.name)
             _write(file, size, pieces)
             aside.rename(self._folder / name)
             undo.pop_all()  # the name may belong to another file now
@@ -142,7 +142,7 @@ class LocalFileCache:
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
             raise PermissionError(errno.EPERM, "it is somebody else's", str(self._folder))
 
-    def _take_room(self, size: int, aside: str) -> bool:
+    def _reserve(self, size: int, aside: str) -> bool:
         """Reserve bytes, evicting files if necessary; return False if there is no space.
 
         Args:

@@ -83,8 +83,8 @@ def read(
 def make_plan(read: dict[str, JsonValue], **chosen: JsonValue) -> DatasetPlan:
     spec = DatasetSpec.model_validate({"read": {**read, **chosen}})
     source = open_source(Disk(Path(str(read["path"]))), spec.read, FIELD)
-    room, sample = CacheMemory(2**30, 2**30), Measured(20.0, keeps_rows=True)
-    return plan_dataset("train", spec, source, sample, room, 1)
+    memory, sample = CacheMemory(2**30, 2**30), Measured(20.0, keeps_rows=True)
+    return plan_dataset("train", spec, source, sample, memory, 1)
 
 
 def rows_by_fragment(plan: DatasetPlan) -> list[list[tuple[int, Row]]]:
