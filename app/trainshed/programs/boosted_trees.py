@@ -59,25 +59,33 @@ class BoostedTreesOptions(Options):
     """Options of the boosted trees."""
 
     params: dict[str, JsonValue] = Field(
-        default_factory=dict, description="XGBoost's own parameters, such as objective and eta."
+        default={},
+        description="Parameters by XGBoost's names, such as objective and eta.",
     )
-    num_boost_round: int = Field(default=100, ge=1, description="Rounds of the whole run.")
+    num_boost_round: int = Field(default=100, ge=1, description="Boosting rounds of the whole run.")
     early_stopping_rounds: int = Field(
-        default=0, ge=0, description="Rounds without a better score after which it stops; 0: never."
+        default=0,
+        ge=0,
+        description="Stop after this many rounds without improvement; 0 turns it off.",
     )
-    early_stopping_dataset: str = Field(default="valid", description="Dataset whose score that is.")
+    early_stopping_dataset: str = Field(
+        default="valid", description="Dataset that early stopping watches."
+    )
     early_stopping_metric: str = Field(
-        default="", description="Metric that counts for it; empty: the last of eval_metric."
+        default="",
+        description="Metric that early stopping watches; empty means the last eval_metric.",
     )
-    label: str = Field(default="label", description="Column to predict; texts are classes.")
+    label: str = Field(default="label", description="Column to predict; text values are classes.")
     features: list[str] = Field(
-        default=[], description="Columns the trees look at; empty: all that are nothing else."
+        default=[], description="Input columns; empty means all columns with no other use."
     )
     categorical: list[str] = Field(
-        default=[], description="Features whose whole numbers from 0 are categories."
+        default=[], description="Integer features, from 0, that are categories."
     )
-    weight: str = Field(default="", description="Column with the weight of each row.")
-    group: str = Field(default="", description="Column whose rows are ranked together.")
+    weight: str = Field(
+        default="", description="Column with the weight of each row; empty means equal weights."
+    )
+    group: str = Field(default="", description="Column that identifies the groups of a ranking.")
 
     @model_validator(mode="after")
     def _ranking_has_groups(self) -> Self:

@@ -37,19 +37,21 @@ class Options(BaseModel):
 class ProgramOptions(Options):
     """Options of every built-in program of PyTorch."""
 
-    learning_rate: float = Field(default=0.001, gt=0, description="Step size of AdamW.")
-    weight_decay: float = Field(default=0.0, ge=0, description="Decay of AdamW's weights.")
-    warmup_steps: int = Field(
-        default=0, ge=0, description="Steps over which the learning rate rises to its full value."
-    )
+    learning_rate: float = Field(default=0.001, gt=0, description="Learning rate of AdamW.")
+    weight_decay: float = Field(default=0.0, ge=0, description="Weight decay of AdamW.")
+    warmup_steps: int = Field(default=0, ge=0, description="Steps of linear learning rate warm-up.")
 
 
 class ImageOptions(ProgramOptions):
     """Options of every model that looks at square pictures."""
 
-    image_size: int = Field(default=32, ge=1, description="Height and width in pixels.")
-    channels: Literal[1, 3] = Field(default=3, description="1 for grey pictures, 3 for RGB.")
-    classes: int = Field(default=10, ge=2, description="Labels go from 0 to classes - 1.")
+    image_size: int = Field(
+        default=32, ge=1, description="Height and width of the images in pixels."
+    )
+    channels: Literal[1, 3] = Field(default=3, description="1 for grayscale, 3 for RGB.")
+    classes: int = Field(
+        default=10, ge=2, description="Number of classes; labels are 0 to classes - 1."
+    )
 
 
 def fault(name: str, value: object, want: str) -> SpecError:

@@ -25,15 +25,27 @@ from trainshed.programs.options import ProgramOptions, fault
 class TabularOptions(ProgramOptions):
     """Options of the tabular program."""
 
-    task: Literal["classification", "regression"] = "classification"
-    features: list[str] = Field(min_length=1, description="Columns the model looks at.")
+    task: Literal["classification", "regression"] = Field(
+        default="classification", description="Predict a class or a number."
+    )
+    features: list[str] = Field(
+        min_length=1, description="Input columns: numbers, or lists of numbers."
+    )
     inputs: int = Field(
-        default=0, ge=0, description="Numbers in a row of all features; 0: one a column."
+        default=0,
+        ge=0,
+        description="Numbers in one row of all features together; 0 means one in each column.",
     )
     label: str = Field(default="label", description="Column to predict.")
-    classes: int = Field(default=2, ge=2, description="Labels go from 0 to classes - 1.")
-    widths: list[int] = Field(default=[64, 64], description="Units of each hidden layer.")
-    dropout: float = Field(default=0.0, ge=0, lt=1, description="Share dropped after each layer.")
+    classes: int = Field(
+        default=2, ge=2, description="Number of classes; labels are 0 to classes - 1."
+    )
+    widths: list[int] = Field(
+        default=[64, 64], description="Units of each hidden layer, from first to last."
+    )
+    dropout: float = Field(
+        default=0.0, ge=0, lt=1, description="Dropout probability after each layer."
+    )
 
     @property
     def num_inputs(self) -> int:

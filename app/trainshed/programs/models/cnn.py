@@ -1,5 +1,7 @@
 """A small convolutional network: good on 8x8 digits in seconds, on 32x32 pictures in minutes."""
 
+from typing import Literal
+
 from pydantic import Field
 from torch import nn
 
@@ -9,10 +11,16 @@ from trainshed.programs.options import ImageOptions, fault
 class CnnOptions(ImageOptions):
     """Options of `model: cnn`."""
 
-    model: str = "cnn"
-    width: int = Field(default=32, ge=1, description="Channels of the first stage; each doubles.")
-    depth: int = Field(default=2, ge=1, description="Stages; each halves height and width.")
-    dropout: float = Field(default=0.0, ge=0, lt=1, description="Share dropped before the classes.")
+    model: Literal["cnn"] = Field(default="cnn", description="A small convolutional network.")
+    width: int = Field(
+        default=32, ge=1, description="Channels of the first stage; each stage doubles them."
+    )
+    depth: int = Field(
+        default=2, ge=1, description="Number of stages; each halves height and width."
+    )
+    dropout: float = Field(
+        default=0.0, ge=0, lt=1, description="Dropout probability before the last layer."
+    )
 
 
 def build(options: CnnOptions) -> nn.Sequential:

@@ -1,5 +1,7 @@
 """A vision transformer whose patch and width fit 8x8 digits as well as 32x32 pictures."""
 
+from typing import Literal
+
 import torch
 from pydantic import Field
 from torch import Tensor, nn
@@ -11,12 +13,16 @@ from trainshed.programs.options import ImageOptions, fault
 class VitOptions(ImageOptions):
     """Options of `model: vit`."""
 
-    model: str = "vit"
-    patch: int = Field(default=4, ge=1, description="Height and width of a patch in pixels.")
-    width: int = Field(default=64, ge=1, description="Numbers in a token.")
-    depth: int = Field(default=4, ge=1, description="Blocks of attention and feed-forward.")
-    heads: int = Field(default=4, ge=1, description="Heads of attention.")
-    dropout: float = Field(default=0.0, ge=0, lt=1, description="Share dropped in each block.")
+    model: Literal["vit"] = Field(default="vit", description="A vision transformer.")
+    patch: int = Field(
+        default=4, ge=1, description="Height and width of a patch in pixels; divides imageSize."
+    )
+    width: int = Field(default=64, ge=1, description="Embedding dimension; a multiple of heads.")
+    depth: int = Field(default=4, ge=1, description="Number of transformer blocks.")
+    heads: int = Field(default=4, ge=1, description="Attention heads in each block.")
+    dropout: float = Field(
+        default=0.0, ge=0, lt=1, description="Dropout probability in each block."
+    )
 
 
 def build(options: VitOptions) -> "Vit":
