@@ -60,6 +60,11 @@ def say_number(value: float | None) -> str:
     return f"{value:.4g}"
 
 
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun: 1 file, 1,024 files."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def say_count(value: float | None) -> str:
     """A whole number with thousands apart."""
     return MISSING if value is None else f"{value:,.0f}"

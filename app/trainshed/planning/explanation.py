@@ -9,7 +9,7 @@ from trainshed.data.loader.ray_readers import is_read_by_one_task
 from trainshed.data.sampler.batch_layout import training_steps
 from trainshed.data.sampler.sizes import megabytes
 from trainshed.data.sources.arrow_columns import say_stored
-from trainshed.display.formatting import say_plainly
+from trainshed.display.formatting import plural, say_plainly
 from trainshed.planning.cache_memory import kept_of
 from trainshed_api.quantity import parse_cores
 
@@ -40,15 +40,16 @@ def explain_lines(
     spec = prepared.spec
     workers = spec.workers
     yield f"{prepared.run.metadata.name}: {spec.train or ' '.join(spec.entrypoint or ())}"
-    yield f"  spec {prepared.spec_hash[:8]}, storage {prepared.folder.at}"
+    yield f"  spec hash {prepared.spec_hash[:8]}, run folder {prepared.folder.at}"
     cpus = parse_cores(workers.resources.cpu)
     yield (
-        f"asked of Ray: {workers.count} workers x {cpus:g} CPUs, {workers.resources.gpu} GPUs"
-        f"{' in group ' + workers.group if workers.group else ''}; {spec.data.cpus} CPUs for data"
-        f" in group {spec.data.placement or 'any'}"
+        f"requested from Ray: workers {workers.count}, CPUs per worker {cpus:g}, "
+        f"GPUs per worker {workers.resources.gpu}"
+        f"{', group ' + workers.group if workers.group else ''}; CPUs for data {spec.data.cpus}"
+        f"{', group ' + spec.data.placement if spec.data.placement else ''}"
     )
     total = math.ceil(workers.count * cpus) + spec.data.cpus
-    yield f"on this machine: Ray with {total} logical CPUs on {prepared.machine.cpus} cores"
+    yield f"this machine: Ray starts with {total} logical CPUs on {prepared.machine.cpus} cores"
     for plan in prepared.plans.values():
         yield f"dataset {plan.name}:"
         for step in _steps(plan, spec.batch_size, workers.count, str(prepared.folder.at)):
@@ -65,30 +66,31 @@ def explain_lines(
 def _steps(plan: DatasetPlan, batch_size: int, num_workers: int, storage: str) -> Iterator[str]:
     yield from _reading(plan)
     if plan.shuffle.mode == "files":
-        yield "shuffle   files, other in each epoch"
+        yield "shuffle   files, in a new order each epoch"
     for function in plan.transforms:
         yield f"transform {function.use} ({_kind(function)})"
     if types := [pair for function in plan.transforms for pair in function.types]:
         said = ", ".join(f"{name} {kind}" for name, kind in types[:MOST_COLUMNS])
         more = len(types) - MOST_COLUMNS
-        yield f"types     {said}{f' and {more} more' if more > 0 else ''}, of all rows"
+        yield f"types     {said}{f' and {more} more' if more > 0 else ''} in all rows"
     if plan.task_cpus > 1 or plan.task_memory:
         memory = f", {megabytes(plan.task_memory)} of memory" if plan.task_memory else ""
-        yield f"task      {plan.task_cpus} CPUs{memory} for each"
+        yield f"task      {plan.task_cpus} CPUs{memory} for each task"
     if plan.bad_record_limit is not None:
-        yield f"leave out rows that cannot be used, {plan.bad_record_limit} at most"
+        yield f"skip      bad records, at most {plan.bad_record_limit}"
     if not plan.parts:
         yield f"rows      {_way(plan, storage)}"
     size = f", {plan.size.say()} in all" if plan.size and not plan.is_grouped else ""
     yield f"cache     {plan.cache}: {plan.reason}{size}"
     yield from _memory(plan, num_workers, batch_size)
     if plan.shuffle.mode in ("blocks", "global"):
-        yield f"shuffle   {plan.shuffle.mode}, other in each epoch"
-    yield f"split     {'each worker its share' if plan.split else 'every worker all rows'}"
+        yield f"shuffle   {plan.shuffle.mode}, in a new order each epoch"
+    share = "each worker gets its share of the rows"
+    yield f"split     {share if plan.split else 'each worker gets all rows'}"
     if rows := plan.shuffle_buffer_rows:
-        yield f"shuffle   {rows} rows in the buffers of all workers, other in each epoch"
+        yield f"shuffle   buffers of {rows} rows over all workers, in a new order each epoch"
     if plan.rows_per_epoch:
-        yield f"epoch     {plan.rows_per_epoch} rows, going on where the last one stopped"
+        yield f"epoch     {plan.rows_per_epoch} rows; the next epoch continues after them"
     for function in plan.augments:
         where = "in the worker" if plan.augments_in_worker else "on the data's CPUs"
         yield f"augment   {function.use} {where}"
@@ -98,19 +100,19 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int, storage: str) -
         yield f"batch     {steps} steps of {batch_size} rows over {num_workers} workers"
     if plan.collate:
         yield f"collate   {plan.collate.use} in the worker"
-    dtypes = dict(plan.feed.dtypes) or "as they are"
-    yield f"feed      {plan.feed.prefetch_batches} batches ahead, dtypes {dtypes}"
+    casts = "".join(f", {name} as {dtype}" for name, dtype in plan.feed.dtypes.items())
+    yield f"feed      prefetched batches {plan.feed.prefetch_batches}{casts}"
 
 
 def _by_one_task(use: Function) -> str:
-    """Return that one task reads all rows of a reader, where more CPUs would do nothing."""
+    """Return a note on a reader whose rows one task reads; more CPUs do not speed it up."""
     if not is_read_by_one_task(use):
         return ""
-    return ", all rows by one task: with options.shard_keys several read, where the database can"
+    return " in one task; set options.shard_keys to read in parallel, if the database allows it"
 
 
 def _kind(function: Function) -> str:
-    """Return what a function is given."""
+    """Return the unit that a function transforms."""
     if function.kind != "groups":
         return function.kind
     order = f", by {', '.join(function.order_by)}" if function.order_by else ""
@@ -118,12 +120,12 @@ def _kind(function: Function) -> str:
 
 
 def _reading(plan: DatasetPlan) -> Iterator[str]:
-    """Yield what the rows are read from, and which."""
+    """Yield the source of the rows, and the filters on it."""
     if plan.source:
-        files = f"{len(plan.source.files)} {plan.source.scan.format} files"
-        rows = plan.source.rows
-        there = f"about {plan.source.likely_rows}" if rows is None else f"{rows}"
-        yield f"read      {there} rows from {files}, {len(plan.source.fragments)} fragments"
+        source = plan.source
+        rows = f"about {source.likely_rows}" if source.rows is None else f"{source.rows}"
+        files = plural(len(source.files), f"{source.scan.format} file")
+        yield f"read      {rows} rows from {files}, {plural(len(source.fragments), 'fragment')}"
         yield from _columns(plan, plan.source)
         yield from _selecting(plan.source)
         yield f"count     {_counting(plan)}"
@@ -147,57 +149,58 @@ def _columns(plan: DatasetPlan, source: Source) -> Iterator[str]:
         said.append(f"{say_plainly(name)} {say_plainly(short)}")
     more = len(names) - len(said)
     rest = f" and {more} more" if more else ""
-    then = "; transforms come after" if plan.transforms else ""
+    then = ", before the transforms" if plan.transforms else ""
     yield f"columns   {', '.join(said)}{rest}{then}"
 
 
 def _way(plan: DatasetPlan, storage: str) -> str:
     """Return whether each epoch reads the rows again, or where they are cached."""
     if plan.cache == "workers":
-        return "made once, then kept in each worker's memory"
+        return "prepared once, then cached in the memory of the workers"
     if plan.cache == "objects":
-        return "made once, then kept in the object stores of the data's nodes"
+        return "prepared once, then cached in the object stores of the data nodes"
     if plan.cache == "disk":
-        return f"made once, then kept as parquet below {storage}"
+        return f"prepared once, then cached as Parquet files below {storage}"
     transformed = " and transforms" if plan.transforms else ""
-    return f"streamed: each epoch reads{transformed} the files' rows again"
+    return f"streamed: each epoch reads{transformed} the rows again"
 
 
 def _selecting(source: Source) -> Iterator[str]:
     selection = source.scan.selection
     if selection.where is not None:
-        yield "choose    rows that meet read.where"
+        yield "filter    rows that match read.where"
     if held := selection.holdout:
-        part = "held out" if held.held else "not held out"
+        part = "in the holdout" if held.held else "outside the holdout"
         if strata := held.strata:
             rows = strata.held if held.held else strata.rows - strata.held
             share = held.share if held.held else 1 - held.share
             there = f"{rows} of {strata.rows}, {share:.1%} of each of {strata.values} values"
-            yield f"choose    rows that are {part} by {held.stratify}: {there}"
-            yield f"choose    to know them, planning reads {held.stratify} of all rows once"
+            yield f"holdout   rows {part} by {held.stratify}: {there}"
+            yield f"holdout   planning reads column {held.stratify} of all rows once"
         else:
-            yield f"choose    rows that are {part}: by chance about {selection.share:.1%} of them"
+            yield f"holdout   rows {part}, about {selection.share:.1%}, chosen at random"
 
 
 def _counting(plan: DatasetPlan) -> str:
-    """Return from where the rows of an epoch are known."""
+    """Return where the number of rows in an epoch is from."""
     if plan.has_row_counts and not (plan.is_filled and plan.transforms):
-        return "the files tell the rows"
+        return "rows from file metadata"
     if plan.is_filled:
-        return "rows are counted while the cache is filled"
+        known = "from file metadata, checked" if plan.epoch_rows is not None else "counted"
+        return f"rows {known} while the cache is filled"
     if plan.is_learned:
-        return "the first epoch counts the rows as they come"
-    return "rows are counted before the first step, which reads all of them once"
+        return "rows counted in the first epoch"
+    return "rows counted before the first step; this reads all of them once"
 
 
 def _memory(plan: DatasetPlan, num_workers: int, batch_size: int) -> Iterator[str]:
-    """Yield each cache and its place; workers on a node share its object store."""
+    """Yield the memory for each cache; workers on a node share its object store."""
     kept = kept_of(plan, num_workers, batch_size)
     if kept is None:
         return
     places = {
-        "in the object stores of the data's nodes": kept.store,
-        "at once in that of a node with a worker": kept.pinned(1),
+        "in the object stores of the data nodes": kept.store,
+        "in the object store of each node with a worker, at one time": kept.pinned(1),
         "in each worker": kept.worker,
     }
     for place, size in places.items():

@@ -135,7 +135,7 @@ def test_types_are_those_of_the_last_function_that_makes_columns(tmp_path: Path)
     assert [each.types for each in plan.transforms] == [(("id", "int64"), ("v", "float64")), ()]
     assert plan.column_types == (("id", "int64"), ("v", "float64"))
     lines = [line.strip() for line in explain_lines(run)]
-    assert "types     id int64, v float64, of all rows" in lines
+    assert "types     id int64, v float64 in all rows" in lines
 
 
 def test_augmentations_give_each_block_the_type_of_the_first_rows(tmp_path: Path) -> None:

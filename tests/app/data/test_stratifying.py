@@ -513,17 +513,17 @@ def test_explain_says_that_planning_reads_the_column(tmp_path: Path) -> None:
         read: JsonValue = {"format": "parquet", "path": "l.parquet", "holdout": holdout(keep)}
         run = make_run(train="tests.app.processes:children", data=make_data({"read": read}))
         lines = explain_lines(prepare(run, RunLocation(Disk(tmp_path))))
-        return (line.strip() for line in lines if "choose  " in line)
+        return (line.strip() for line in lines if "holdout  " in line)
 
-    pass_ = "choose    to know them, planning reads label of all rows once"
+    column = "holdout   planning reads column label of all rows once"
     said: dict[str, Sequence[str]] = {keep: list(chosen(keep)) for keep in ("held", "rest")}
     assert said["held"] == [
-        "choose    rows that are held out by label: 24 of 80, 30.0% of each of 2 values",
-        pass_,
+        "holdout   rows in the holdout by label: 24 of 80, 30.0% of each of 2 values",
+        column,
     ]
     assert said["rest"] == [
-        "choose    rows that are not held out by label: 56 of 80, 70.0% of each of 2 values",
-        pass_,
+        "holdout   rows outside the holdout by label: 56 of 80, 70.0% of each of 2 values",
+        column,
     ]
 
 

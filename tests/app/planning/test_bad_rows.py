@@ -44,7 +44,7 @@ def test_bad_rows_that_are_met_are_left_out_and_said(tmp_path: Path) -> None:
     assert "spec.data.datasets.train: 2 of the rows that were looked at are bad" in note
     assert "rows/0.csv: byte 8: " in note
     assert prepared.plans["train"].bad_record_limit == 1000
-    assert "  leave out rows that cannot be used, 1000 at most" in explain_lines(prepared)
+    assert "  skip      bad records, at most 1000" in explain_lines(prepared)
 
 
 def test_a_file_of_which_nothing_is_good_stands_in_nobodys_way(tmp_path: Path) -> None:

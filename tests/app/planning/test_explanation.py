@@ -148,7 +148,7 @@ def test_the_columns_that_are_read_are_said_as_the_files_have_them(tmp_path: Pat
         "columns   id int64, picture uint8[2, 3], odd struct<name: string, of it: int64, and o..., "
         "c0 float, "
     )
-    assert whole.endswith(" and 3 more; transforms come after")
+    assert whole.endswith(" and 3 more, before the transforms")
     assert some == "columns   c1 float, picture uint8[2, 3]"
 
 
@@ -166,17 +166,19 @@ class Way:
 
 WAYS = {
     "files that are read in each epoch": Way(
-        {"cache": "none"}, "streamed: each epoch reads the files' rows again"
+        {"cache": "none"}, "streamed: each epoch reads the rows again"
     ),
     "rows that are transformed, too": Way(
         {"cache": "none", "transforms": [{"use": f"{FUNCTIONS}:doubled"}]},
-        "streamed: each epoch reads and transforms the files' rows again",
+        "streamed: each epoch reads and transforms the rows again",
     ),
     "objects": Way(
-        {"cache": "objects"}, "made once, then kept in the object stores of the data's nodes"
+        {"cache": "objects"}, "prepared once, then cached in the object stores of the data nodes"
     ),
-    "workers": Way({"cache": "workers"}, "made once, then kept in each worker's memory"),
-    "a disk": Way({"cache": "disk"}, "made once, then kept as parquet below /.*/local/[a-z-]+"),
+    "workers": Way({"cache": "workers"}, "prepared once, then cached in the memory of the workers"),
+    "a disk": Way(
+        {"cache": "disk"}, "prepared once, then cached as Parquet files below /.*/local/[a-z-]+"
+    ),
 }
 
 
@@ -219,7 +221,7 @@ def test_a_query_that_one_task_reads_is_said(
 
     said = "\n".join(explain_lines(prepare(run, RunLocation(Disk(home)))))
 
-    by_one = "read      ray.data:read_sql, all rows by one task: with options.shard_keys several"
+    by_one = "read      ray.data:read_sql in one task; set options.shard_keys to read in parallel"
     assert "read      ray.data:read_sql" in said
     assert (by_one in said) == want
 

@@ -96,10 +96,10 @@ def test_groups_are_tried_out_and_explained(home: Path) -> None:
     lines = [line.strip() for line in explain_lines(run)]
 
     assert f"transform {FUNCTIONS}:first_of_each (groups of id, by id)" in lines
-    assert "task      2 CPUs, 1,024.0 MB of memory for each" in lines
-    assert "count     rows are counted while the cache is filled" in lines
+    assert "task      2 CPUs, 1,024.0 MB of memory for each task" in lines
+    assert "count     rows counted while the cache is filled" in lines
     (cache,) = [line for line in lines if line.startswith("cache ")]
-    said = "groups are made once, and about .* MB go into them, which the object store holds"
+    said = "groups are made once, and about .* kB go into them, which the object store holds"
     assert re.fullmatch(f"cache     objects: {said}", cache)
 
 

@@ -333,7 +333,7 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
     if size is None or are_grouped(transforms):
         cache, reason = _whole_cache(spec, size, memory, field)
     elif spec.cache != "auto":
-        cache, reason = spec.cache, "asked for"
+        cache, reason = spec.cache, "requested"
     else:
         cache, reason = _best_cache(spec, size, memory, num_workers, is_mixed=is_mixed)
     return DatasetPlan(
@@ -393,7 +393,7 @@ def plan_mix(name: str, spec: DatasetSpec, plans: Mapping[str, DatasetPlan]) -> 
         transforms=(),
         augments=(),
         cache="none",
-        reason="those that are mixed have theirs",
+        reason="each part of a mix has its own cache",
         shuffle=spec.shuffle,
         split=spec.split,
         feed=spec.feed,
@@ -492,7 +492,7 @@ def _whole_cache(
         want = "a cache: a function's dataset is run once and kept"
         raise SpecError([Problem(f"{field}.cache", "none", want)])
     if spec.cache != "auto":
-        return spec.cache, "asked for"
+        return spec.cache, "requested"
     if size is None:
         made = "a function's dataset is" if _named_function(spec) else "groups are"
         why = "only making it tells whether it fits in the object store; cache: disk needs none"
@@ -513,7 +513,7 @@ def _best_cache(
     # Every cache is filled through the object store of the data's nodes.
     stored = size.most <= OBJECT_STORE_SHARE * memory.object_store
     if fits and stays and stored:
-        return "workers", f"{share.say()} a worker fit in its memory"
+        return "workers", f"{share.say()} per worker fit in its memory"
     if why := _why_not_stored(spec, size, memory):
         return "none", why
     return "objects", f"{size.say()} fit in the object store"

@@ -93,5 +93,7 @@ class Measured:
 
 
 def megabytes(num_bytes: float) -> str:
-    """Return a size for people."""
+    """Return a size for people; one below 0.1 MB in kB."""
+    if 0 < num_bytes < 2**20 / 10:
+        return f"{num_bytes / 2**10:,.1f} kB"
     return f"{num_bytes / 2**20:,.1f} MB"
