@@ -4,28 +4,37 @@ import multiprocessing
 import os
 import tempfile
 from collections.abc import Callable, Mapping
+from multiprocessing import forkserver as server
+from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 
-# Loaded once by the process that the others are copies of; nothing of it has begun a thread.
+# Imported once by the process that the others are copies of; no import starts a Python thread.
 _LOADED = [
-    "torch",
+    "torch._dynamo",  # which the first optimizer imports
     "obstore",
     "trainshed.checkpoint.local_checkpoint",
     "trainshed.checkpoint.writer",
+    "tests.app.checkpoint.wrapped_training",
 ]
+
+
+def forkserver() -> ForkServerContext:
+    """Return what starts processes as copies of one that has imported what they share."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_LOADED)
+    # What starts processes outlives a test, and its socket lies in what is temporary now.
+    of_test, tempfile.tempdir = tempfile.tempdir, None
+    try:
+        server.ensure_running()
+    finally:
+        tempfile.tempdir = of_test
+    return context
 
 
 def beside(target: Callable[..., object], *arguments: object) -> BaseProcess:
     """Start a process; it ends with this one."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(_LOADED)
-    process = context.Process(target=target, args=arguments, daemon=True)
-    # What starts processes outlives a test, and its socket lies in what is temporary now.
-    of_test, tempfile.tempdir = tempfile.tempdir, None
-    try:
-        process.start()
-    finally:
-        tempfile.tempdir = of_test
+    process = forkserver().Process(target=target, args=arguments, daemon=True)
+    process.start()
     return process
 
 

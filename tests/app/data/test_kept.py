@@ -1,6 +1,5 @@
 """A node keeps what was fetched: whole, of one content, and no more than it was told."""
 
-import multiprocessing
 import resource
 import signal
 import subprocess
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.app.checkpoint.beside import forkserver
 from trainshed.data.sources.local_cache import ChangedError, LocalFileCache
 
 PIECE = 1000
@@ -247,8 +247,7 @@ def race(folder: Path, most_bytes: int, seed: int) -> int:
 
 @pytest.mark.parametrize("most_bytes", [10**6, 12_000])
 def test_processes_that_race_have_whole_files(folder: Path, most_bytes: int) -> None:
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(4) as pool:
+    with forkserver().Pool(4) as pool:
         fetched = pool.starmap(race, [(folder, most_bytes, seed) for seed in range(4)])
 
     assert num_bytes(folder) <= most_bytes

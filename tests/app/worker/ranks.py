@@ -1,21 +1,21 @@
 """Runs a function on several ranks of a gloo group, without Ray."""
 
-import multiprocessing
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 import torch.distributed as dist
 
+from tests.app.checkpoint.beside import forkserver
+
 Result = TypeVar("Result")
 
 
 def on_ranks(
-    ranks: int, folder: Path, function: Callable[[int], Result], within_seconds: float = 90
+    ranks: int, folder: Path, function: Callable[[int], Result], within_seconds: float = 180
 ) -> list[Result]:
     """Return what the function, of a module, returns on each rank; `folder` is a meeting place."""
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(ranks) as pool:
+    with forkserver().Pool(ranks) as pool:
         meeting = str(folder / "meeting")
         work = [pool.apply_async(_run, (rank, ranks, meeting, function)) for rank in range(ranks)]
         return [done.get(timeout=within_seconds) for done in work]
