@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from trainshed.data.sampler.sizes import CacheMemory, WorkerNode
+from trainshed_api.data import DataSpec
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.names import NODE_GROUP_LABEL
 from trainshed_api.quantity import parse_bytes, parse_cores
@@ -192,12 +193,14 @@ def _say(resources: Mapping[str, float]) -> str:
 
 
 def group_label(group: str, cluster: ClusterNodes) -> tuple[dict[str, str], str | None]:
-    """Return the node labels that keep work in a group, and a line when they are left out."""
+    """Return the node labels that keep work in a group, and a note if no node has them."""
     if not group:
         return {}, None
     if group in cluster.groups or (cluster.waits and cluster.groups):
         return {NODE_GROUP_LABEL: group}, None
-    return {}, f"no node has the label {NODE_GROUP_LABEL}={group}: it is ignored"
+    if group == DataSpec().placement:  # the default, which names a group of the chart's cluster
+        return {}, None
+    return {}, f"ignored, because no node has the label {NODE_GROUP_LABEL}={group}"
 
 
 def worker_label(spec: TrainingRunSpec, cluster: ClusterNodes) -> Mapping[str, str]:

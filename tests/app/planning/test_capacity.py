@@ -14,6 +14,7 @@ from trainshed.planning.cluster_capacity import (
     group_label,
     worker_label,
 )
+from trainshed_api.data import DataSpec
 from trainshed_api.errors import SpecError
 from trainshed_api.names import NODE_GROUP_LABEL
 
@@ -217,11 +218,16 @@ def test_work_is_kept_in_a_group_that_is_there() -> None:
     assert group_label("", ClusterNodes([CPUS, GPUS])) == ({}, None)
 
 
-def test_a_group_that_no_node_has_is_ignored_and_said() -> None:
-    want = "no node has the label trainshed.dev/group=cpu: it is ignored"
+def test_a_group_that_no_node_has_is_ignored_with_a_note() -> None:
+    note = "ignored, because no node has the label trainshed.dev/group=big"
 
-    assert group_label("cpu", ClusterNodes([LAPTOP])) == ({}, want)
-    assert group_label("cpu", ClusterNodes([GPUS])) == ({}, want)
+    assert group_label("big", ClusterNodes([LAPTOP])) == ({}, note)
+    assert group_label("big", ClusterNodes([GPUS])) == ({}, note)
+
+
+def test_the_default_group_is_ignored_without_a_note_where_no_node_has_it() -> None:
+    assert group_label(DataSpec().placement, ClusterNodes([LAPTOP])) == ({}, None)
+    assert group_label(DataSpec().placement, ClusterNodes([GPUS])) == ({}, None)
 
 
 def test_a_group_that_may_come_is_kept() -> None:
