@@ -41,7 +41,8 @@ def digits(folder: str) -> None:
         counts = write_digits(open_folder(folder))
     except (ValueError, OSError) as error:
         raise click.BadParameter(str(error), param_hint="--to") from error
-    click.echo(f"digits: {counts}")
+    for name, num_rows in counts.items():
+        click.echo(f"{folder.rstrip('/')}/digits/{name}: {num_rows} rows")
 
 
 @data.command()
