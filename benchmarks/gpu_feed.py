@@ -1,9 +1,9 @@
-"""Pictures/s that a GPU trains on: ours and torch's DataLoader against a batch that lies there.
+"""Pictures/s that a GPU trains on: ours and torch's DataLoader against a resident batch.
 
 JPEG pictures of 256x256 are read, decoded to 224x224 and shuffled for a ResNet in bfloat16, batches
-of 256; the first epoch is dropped. Whole has the wait for an epoch's first batch, steady has not:
-meanwhile DataLoader's workers have a batch each and ours its buffer. All cores but two decode on
-either side, DataLoader with Pillow.
+of 256; the first epoch is dropped. Whole rates include the wait for an epoch's first batch, and
+steady rates do not: in it DataLoader's workers make a batch each, and ours fills its buffer. All
+cores but two decode on either side, DataLoader with Pillow.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 BATCH, BUFFER, EPOCHS = 256, 2048, 4
 MEGABYTES, QUICK_MEGABYTES = 400, 40
-RESIDENT, OURS = "a batch that lies there", "ours"
+RESIDENT, OURS = "a resident batch", "ours"
 
 
 def main() -> None:
