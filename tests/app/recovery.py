@@ -40,9 +40,9 @@ def make_kills(file: Path) -> dict[str, JsonValue]:
     return {"killWorkerAt": 10, "killDriverAt": 18, "run": str(run_folder(file))}
 
 
-def last_weights(file: Path) -> dict[str, torch.Tensor]:
-    """Return the weights of a run's last checkpoint."""
-    found = run_folder(file).glob("attempts/*/ray/checkpoint_*/model.pt")
+def last_weights(file: Path, model: str = "model") -> dict[str, torch.Tensor]:
+    """Return the weights of a model in a run's last checkpoint."""
+    found = run_folder(file).glob(f"attempts/*/ray/checkpoint_*/{model}.pt")
     last = max(found, key=lambda path: path.parent.name)
     assert f"{LAST_STEP:09}" in last.parent.name
     weights: dict[str, torch.Tensor] = torch.load(last, weights_only=True)
