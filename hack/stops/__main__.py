@@ -22,11 +22,12 @@ HEAD = (
 def main(words: list[str] | None = None) -> int:
     """Try the stops of a shard, and print a table with a line for each; 1 where one failed."""
     arguments = _read(words)
-    programs = {program.name: program for program in make_programs() if not program.missing}
+    programs = {}
     for program in make_programs():
-        if program.missing:
-            said = f"{program.name} is not drawn: {', '.join(program.missing)} is not installed"
-            print(said, file=sys.stderr)
+        if program.is_installed:
+            programs[program.name] = program
+        else:
+            print(f"{program.name} is not drawn: {program.needs} is missing", file=sys.stderr)
     stops = _choose(programs, arguments)
     if not stops:
         print(f"--only: got {arguments.only}; expected a program, or one of:", file=sys.stderr)
@@ -57,7 +58,7 @@ def main(words: list[str] | None = None) -> int:
 
 def _read(words: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m hack.stops", description=__doc__)
-    parser.add_argument("--shard", default="1/1", metavar="I/N", help="every N-th of them, from I")
+    parser.add_argument("--shard", default="1/1", metavar="I/N", help="the I-th of N parts of them")
     parser.add_argument("--count", type=int, default=240, help="of all shards together (240)")
     parser.add_argument("--seed", type=int, default=0, help="other stops for another one (0)")
     parser.add_argument(
@@ -80,8 +81,10 @@ def _choose(programs: dict[str, Program], arguments: argparse.Namespace) -> list
     possible = find_possible({name: p.phases for name, p in programs.items()}, arguments.seed)
     if arguments.only:
         possible = [s for s in possible if f"{s.name}/".startswith(f"{arguments.only}/")]
-    shard, _, of = arguments.shard.partition("/")
-    return draw(possible, arguments.seed, arguments.count)[int(shard) - 1 :: int(of)]
+    drawn = draw(possible, arguments.seed, arguments.count)
+    # Each part of the draw has every program, phase and signal about as often.
+    shard, of = map(int, arguments.shard.split("/"))
+    return drawn[len(drawn) * (shard - 1) // of : len(drawn) * shard // of]
 
 
 @contextmanager

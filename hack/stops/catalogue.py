@@ -2,22 +2,27 @@
 
 import importlib.util
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import yaml
 from pydantic import JsonValue
 
 from hack.stops.draw import EPOCHS, PHASES
-from hack.stops.judge import Promise
+from hack.stops.judge import GRACE_SECONDS, Promise
 
 ROOT = Path(__file__).parents[2]
 ROWS, BATCH = 72, 12
 DIGITS, DIGITS_BATCH = 1437, 240
-# How long a soft stop may take: what the spec allows, and what a busy machine needs to end Ray.
-GRACE_SECONDS, MARGIN_SECONDS = 60, 60
+NO_EVALUATION = ("evaluation",)
+# XGBoost reads all rows first, has no epochs, and saves where no function sees it.
+NOT_OF_XGBOOST = ("waiting-for-rows", "checkpoint", "epoch-end")
+# Rows of the function's own pass no transform and no evaluation of Trainshed.
+NOT_OF_OWN_ROWS = ("planning", "waiting-for-rows", "evaluation")
 
 Spec = dict[str, JsonValue]
+READ: Spec = {"format": "parquet", "path": "rows"}
 
 
 @dataclass(frozen=True)
@@ -26,14 +31,14 @@ class Program:
 
     Args:
         lacks: phases that it never reaches.
-        needs: the packages that it imports.
+        needs: the package that it imports.
     """
 
     name: str
     spec: Spec
     promise: Promise
     lacks: Sequence[str] = ()
-    needs: Sequence[str] = field(default=())
+    needs: str = "torch"
 
     @property
     def phases(self) -> list[str]:
@@ -41,146 +46,123 @@ class Program:
         return [phase for phase in PHASES if phase not in self.lacks]
 
     @property
-    def missing(self) -> list[str]:
-        """Return the packages that are not installed."""
-        return [name for name in self.needs if importlib.util.find_spec(name) is None]
+    def is_installed(self) -> bool:
+        """Return whether the package that it imports is installed."""
+        return importlib.util.find_spec(self.needs) is not None
 
 
 def make_programs() -> list[Program]:
     """Return all programs."""
-    no_evaluation = ["evaluation"]
-    # No row of theirs goes through a transform, nor through an evaluation of ours.
-    of_own_rows = ["planning", "waiting-for-rows", "evaluation"]
-    # XGBoost reads all rows first, has no epochs, and its state is taken where nobody sees it.
-    boosted = ["waiting-for-rows", "checkpoint", "epoch-end"]
+    both = {"train": ROWS, "other": ROWS}
+    unshuffled: JsonValue = {"cpus": 1, "datasets": {"train": {"read": READ}}}
     return [
-        _sample("digits", "trainingrun.yaml"),
-        _adopted(),
+        _sample("digits"),
+        _sample(
+            "adopted",
+            lacks=NO_EVALUATION,
+            train="examples.adopt.after:train",
+            config={"learningRate": 0.001},
+            checkpoint={"everyEpochs": 1},
+        ),
         _sample("tabular", "samples/tabular.yaml"),
         _sample("collate", "samples/collate.yaml"),
-        _sample("boosted-trees", "samples/boosted-trees.yaml", lacks=[*boosted, "evaluation"]),
+        _sample("boosted-trees", "samples/boosted-trees.yaml", NO_EVALUATION),
         _own("own-loop", "own_loop", accumulate=2),
-        _own("compile", "own_loop", {"compile": True}),
-        _own("early-return", "early_return", lacks=no_evaluation, rows={}, epochs=2 * EPOCHS),
+        _own("compile", "own_loop", config={"compile": True}),
+        _own("early-return", "early_return", NO_EVALUATION, rows={}, epochs=2 * EPOCHS),
         _own("moving-average", "moving_average"),
-        _own("two-models", "two_models", lacks=no_evaluation),
-        _own("zip", "zipped", lacks=no_evaluation, rows={"train": ROWS, "other": ROWS}),
-        _own("xgboost", "boost", lacks=boosted, rows={}, framework="xgboost", needs=["xgboost"]),
-        _plain("ray-data", "programs:own_shard", lacks=no_evaluation),
-        _plain("own-loader", "programs:own_loader", {"rows": ROWS}, lacks=of_own_rows),
-        *(
-            _plain(name, f"frameworks:by_{name}", {"rows": ROWS}, lacks=lacks, needs=[name])
-            for name, lacks in {
-                "accelerate": of_own_rows,
-                # When these report is not seen; what is saved by transformers neither.
-                "lightning": [*of_own_rows, "report"],
-                "transformers": [*of_own_rows, "report", "checkpoint"],
-            }.items()
+        _own("two-models", "two_models", NO_EVALUATION),
+        _own("zip", "zipped", NO_EVALUATION, rows=both),
+        _own("xgboost", "boost", framework="xgboost", data=unshuffled),
+        _plain("ray-data", "programs:own_shard", NO_EVALUATION),
+        _plain("own-loader", "programs:own_loader", NOT_OF_OWN_ROWS),
+        _plain("accelerate", "frameworks:by_accelerate", NOT_OF_OWN_ROWS, "accelerate"),
+        # When these report is not visible; neither is what transformers saves.
+        _plain("lightning", "frameworks:by_lightning", (*NOT_OF_OWN_ROWS, "report"), "lightning"),
+        _plain(
+            "transformers",
+            "frameworks:by_transformers",
+            (*NOT_OF_OWN_ROWS, "report", "checkpoint"),
+            "transformers",
         ),
     ]
 
 
-def _sample(name: str, file: str, lacks: Sequence[str] = ()) -> Program:
-    """Return a file of manifests/, on fewer and larger batches; everything else is as it says."""
+def _sample(
+    name: str,
+    file: str = "trainingrun.yaml",
+    lacks: Sequence[str] = (),
+    **changes: JsonValue,
+) -> Program:
+    """Return a file of manifests/, with fewer and larger batches."""
     document = yaml.safe_load((ROOT / "manifests" / file).read_text(encoding="utf-8"))
-    spec: Spec = document["spec"]
-    spec = _observed(spec, str(spec["train"]), spec["config"])
-    is_boosted = spec.get("framework") == "xgboost"
-    if not is_boosted:
-        spec |= {"epochs": EPOCHS, "batchSize": DIGITS_BATCH}
-    rows = {} if is_boosted else {"train": DIGITS}
-    needs = ["xgboost"] if is_boosted else []
-    return Program(name, spec, _promise(rows, keeps_steps=True), lacks, needs)
+    spec: Spec = {"epochs": EPOCHS, "batchSize": DIGITS_BATCH}
+    return _program(name, document["spec"] | spec | changes, {"train": DIGITS}, lacks)
 
 
-def _adopted() -> Program:
-    """Return README's own function on the digits, which reads a name of its loop after it."""
-    document = yaml.safe_load((ROOT / "manifests" / "trainingrun.yaml").read_text(encoding="utf-8"))
-    spec: Spec = document["spec"]
-    spec = _observed(spec, "examples.adopt.after:train", {"learningRate": 0.001})
-    own: Spec = {"epochs": EPOCHS, "batchSize": DIGITS_BATCH, "checkpoint": {"everyEpochs": 1}}
-    promise = _promise({"train": DIGITS}, keeps_steps=True)
-    return Program("adopted", spec | own, promise, ["evaluation"])
-
-
-def _own(  # noqa: PLR0913 - each says how it differs
+def _own(
     name: str,
     function: str,
-    config: Spec | None = None,
-    *,
     lacks: Sequence[str] = (),
-    needs: Sequence[str] = (),
     rows: Mapping[str, int] | None = None,
     **changes: JsonValue,
 ) -> Program:
-    """Return a function that uses `trainshed.current()`, or XGBoost's."""
-    promised = {"train": ROWS} if rows is None else rows
-    spec = _own_spec(f"programs:{function}", config, changes)
-    return Program(name, spec, _promise(promised, keeps_steps=True), lacks, needs)
+    """Return a function that uses `trainshed.current()`, or XGBoost."""
+    spec = _own_spec(f"programs:{function}") | changes
+    return _program(name, spec, {"train": ROWS} if rows is None else rows, lacks)
 
 
-def _plain(
-    name: str,
-    function: str,
-    config: Spec | None = None,
-    *,
-    lacks: Sequence[str],
-    needs: Sequence[str] = (),
-) -> Program:
-    """Return a function of Ray Train's own shape: it goes on after the last epoch it reported."""
-    spec = _own_spec(function, config, {"checkpoint": {"keep": 2}})
+def _plain(name: str, function: str, lacks: Sequence[str], needs: str = "torch") -> Program:
+    """Return a function of Ray Train alone, which resumes after the last epoch it reported."""
+    spec = _own_spec(function) | {"checkpoint": {"keep": 2}, "config": {"rows": ROWS}}
     if "planning" in lacks:
         del spec["data"]
-    return Program(name, spec, _promise({"train": ROWS}, keeps_steps=False), lacks, needs)
+    promise = Promise({"train": ROWS}, keeps_steps=False)
+    return Program(name, _observed(spec), promise, lacks, needs)
 
 
-def _own_spec(function: str, config: Spec | None, changes: Spec) -> Spec:
-    read: Spec = {"format": "parquet", "path": "rows"}
-    spec: Spec = {
+def _own_spec(function: str) -> Spec:
+    return {
+        "train": f"hack.stops.{function}",
         "epochs": EPOCHS,
         "batchSize": BATCH,
         "checkpoint": {"everyEpochs": 1, "everySteps": 4},
         "data": {
             "cpus": 1,
             "datasets": {
-                "train": {"read": read, "shuffle": {"mode": "local", "bufferSize": 30}},
-                "valid": {"read": read},
-                "other": {"read": read, "shuffle": {"mode": "global"}},
+                "train": {"read": READ, "shuffle": {"mode": "local", "bufferSize": 30}},
+                "valid": {"read": READ},
+                "other": {"read": READ, "shuffle": {"mode": "global"}},
             },
         },
     }
-    if changes.get("framework") == "xgboost":
-        del spec["epochs"], spec["batchSize"]
-        spec["data"] = {"cpus": 1, "datasets": {"train": {"read": read}}}
-    return _observed(spec | changes, f"hack.stops.{function}", config or {})
 
 
-def _observed(spec: Spec, function: str, config: JsonValue) -> Spec:
+def _program(name: str, spec: Spec, rows: Mapping[str, int], lacks: Sequence[str]) -> Program:
+    if spec.get("framework") != "xgboost":
+        return Program(name, _observed(spec), Promise(rows, keeps_steps=True), lacks)
+    spec = {key: value for key, value in spec.items() if key not in ("epochs", "batchSize")}
+    lacks = (*lacks, *NOT_OF_XGBOOST)
+    return Program(name, _observed(spec), Promise({}, keeps_steps=True), lacks, "xgboost")
+
+
+def _observed(spec: Spec) -> Spec:
     """Return a spec whose function, and the rows that it trains on, are observed."""
     spec = spec | {
         "train": "hack.stops.observed:train",
-        "config": {"function": function, "config": config},
+        "config": {"function": spec["train"], "config": spec.get("config", {})},
         "workers": {"count": 2, "resources": {"cpu": "500m"}},
         "seed": 3,
         "reproducible": True,
         "gracePeriodSeconds": GRACE_SECONDS,
     }
-    data = spec["data"]
-    assert isinstance(data, dict)
-    assert isinstance(data["datasets"], dict)
-    train = data["datasets"]["train"]
-    assert isinstance(train, dict)
-    transforms = train.get("transforms", [])
-    feed = train.get("feed", {})
-    assert isinstance(transforms, list)
-    assert isinstance(feed, dict)
-    held: JsonValue = {"use": "hack.stops.marks:hold_row", "kind": "rows"}
-    # Without a cache later epochs read again: rows can be waited for in the middle of training.
-    train |= {"transforms": [held, *transforms], "cache": "none"}
-    if spec.get("framework") != "xgboost":
-        train["feed"] = {**feed, "lastBatch": "keep"}
+    if "data" in spec:
+        data = cast("dict[str, dict[str, Spec]]", spec["data"])
+        train = data["datasets"]["train"]
+        held: JsonValue = {"use": "hack.stops.marks:hold_row", "kind": "rows"}
+        transforms = cast("list[JsonValue]", train.get("transforms", []))
+        # Without a cache later epochs read again, so training can wait for rows at any step.
+        train |= {"transforms": [held, *transforms], "cache": "none"}
+        if spec.get("framework") != "xgboost":
+            train["feed"] = {**cast("Spec", train.get("feed", {})), "lastBatch": "keep"}
     return spec
-
-
-def _promise(rows: Mapping[str, int], *, keeps_steps: bool) -> Promise:
-    return Promise(rows, keeps_steps, GRACE_SECONDS + MARGIN_SECONDS)

@@ -19,7 +19,8 @@ PHASES = (
     "second-attempt",
 )
 # The signals that ask for a stop, and the exit code that docs/cli.md promises for each.
-SOFT = {"interrupt": 130, "terminate": 143, "terminate-group": 143}
+# `suspend` is the controller's answer to a snapshot of the driver: spec.suspend reaches it so.
+SOFT = {"interrupt": 130, "terminate": 143, "terminate-group": 143, "suspend": 143}
 # Those that end a process at once. Workers start again inside the attempt; without its coordinator
 # the attempt has failed, by a fault of the infrastructure.
 KILLS = {"kill-driver": 137, "kill-worker": 0, "kill-coordinator": 75}
@@ -60,7 +61,7 @@ def find_possible(phases: Mapping[str, Collection[str]], seed: int) -> list[Stop
         for program, reached in phases.items()
         for phase in PHASES
         for signal in SIGNALS
-        if phase in reached and not (phase in BEFORE_WORKERS and signal in NEED_WORKERS)
+        if phase in reached and _can_be_sent(signal, phase)
     ]
 
 
@@ -79,6 +80,12 @@ def draw(possible: Sequence[Stop], seed: int, count: int) -> list[Stop]:
         times.update(_parts(stop))
         drawn.append(stop)
     return drawn
+
+
+def _can_be_sent(signal: str, phase: str) -> bool:
+    if signal == "suspend":  # its driver joins a Ray that runs already
+        return phase != "cluster-start"
+    return signal not in NEED_WORKERS or phase not in BEFORE_WORKERS
 
 
 def _parts(stop: Stop) -> tuple[str, str, str]:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from hack.stops.draw import EPOCHS
-from hack.stops.marks import begin_batches, count_step, hold, keep_weights, read_plan
+from hack.stops.marks import begin_batches, count_step, hold, keep_weights
 from hack.stops.programs import WIDTH, Rows, error, learn
 
 BATCH = 6  # of each worker
@@ -62,10 +62,10 @@ def by_lightning(config: dict[str, int]) -> None:
             count_step(self.global_rank, self.current_epoch, self.global_step, rows)
 
         def on_train_epoch_end(self) -> None:
-            hold("epoch-end", when=_is_here(self.current_epoch))
+            hold("epoch-end", epoch=self.current_epoch)
 
         def on_save_checkpoint(self, _: object) -> None:
-            hold("checkpoint", when=_is_here(self.current_epoch))
+            hold("checkpoint", epoch=self.current_epoch)
 
     torch.manual_seed(0)
     module = Module()
@@ -122,7 +122,7 @@ def by_transformers(config: dict[str, int]) -> None:
             count_step(rank, epoch, step, {"train": module.rows})
 
         def on_epoch_end(self, _: object, state: object, *__: object, **___: object) -> None:
-            hold("epoch-end", when=_is_here(round(vars(state)["epoch"]) - 1))
+            hold("epoch-end", epoch=round(vars(state)["epoch"]) - 1)
 
     with tempfile.TemporaryDirectory() as folder:
         arguments = TrainingArguments(
@@ -149,7 +149,3 @@ def by_transformers(config: dict[str, int]) -> None:
             trainer.train()
     if rank == 0:
         keep_weights(module.network.state_dict(), None)
-
-
-def _is_here(epoch: int) -> bool:
-    return epoch == read_plan().at % EPOCHS

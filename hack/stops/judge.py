@@ -3,10 +3,14 @@
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hack.stops.draw import KILLS, SOFT, Stop
 from trainshed_api.names import EXIT_SUCCEEDED, EXIT_TRY_AGAIN
+
+# How long a soft stop may take: what the spec allows, and what a busy machine needs to end Ray.
+GRACE_SECONDS = 60
+STOP_SECONDS = GRACE_SECONDS + 60
 
 # Rows of one step of one worker, by dataset.
 Rows = Mapping[str, Sequence[int]]
@@ -25,6 +29,14 @@ class Line:
     epoch: int
     step: int
     rows: Rows
+
+    def after(self, before: "Line | None") -> "Line":
+        """Return this line, with the rows of an earlier part of the step in the same process."""
+        if before is None or before.life != self.life:
+            return self
+        names = before.rows.keys() | self.rows.keys()
+        rows = {name: [*before.rows.get(name, ()), *self.rows.get(name, ())] for name in names}
+        return replace(self, rows=rows)
 
 
 @dataclass(frozen=True)
@@ -45,24 +57,18 @@ class Trace:
     @property
     def effective(self) -> dict[tuple[int, int], Line]:
         """Return by step and rank what counts: what the last process trained there."""
-        last: dict[tuple[int, int], int] = {}
-        for line in self.lines:
-            key = (line.step, line.rank)
-            last[key] = max(line.life, last.get(key, 0))
         counted: dict[tuple[int, int], Line] = {}
-        for line in self.lines:
+        for line in sorted(self.lines, key=lambda each: each.life):
             key = (line.step, line.rank)
-            if line.life == last[key]:
-                counted[key] = _joined(counted[key], line) if key in counted else line
+            counted[key] = line.after(counted.get(key))
         return counted
 
     @property
     def repeated(self) -> list[int]:
         """Return the steps that one rank trained in more than one process."""
-        lives: dict[tuple[int, int], set[int]] = defaultdict(set)
-        for line in self.lines:
-            lives[line.step, line.rank].add(line.life)
-        return sorted({step for (step, _), found in lives.items() if len(found) > 1})
+        processes = {(line.step, line.rank, line.life) for line in self.lines}
+        times = Counter((step, rank) for step, rank, _ in processes)
+        return sorted({step for (step, _), count in times.items() if count > 1})
 
 
 @dataclass(frozen=True)
@@ -89,12 +95,10 @@ class Promise:
     Args:
         rows: in each epoch, by dataset; empty where a step has no rows of its own.
         keeps_steps: whether a soft stop writes a checkpoint, so that no step is repeated.
-        stop_seconds: how long a soft stop may take.
     """
 
     rows: Mapping[str, int]
     keeps_steps: bool
-    stop_seconds: float
 
 
 def judge(
@@ -108,7 +112,7 @@ def judge(
     """
     is_complete = seen.effective.keys() >= reference.effective.keys()
     return [
-        *_judge_ends(promise, ends, is_complete=is_complete),
+        *_judge_ends(ends, is_complete=is_complete),
         *_judge_steps(reference, seen),
         *judge_epochs(promise, seen),
         *_judge_repeats(stop, promise, seen),
@@ -131,13 +135,13 @@ def judge_epochs(promise: Promise, seen: Trace) -> Iterator[str]:
                 yield f"{name}, epoch {epoch}: {lost} rows lost, {again} repeated, of {count}"
 
 
-def _judge_ends(promise: Promise, ends: Sequence[End], *, is_complete: bool) -> Iterator[str]:
+def _judge_ends(ends: Sequence[End], *, is_complete: bool) -> Iterator[str]:
     after_kill = False
     for number, end in enumerate(ends, 1):
         if end.left:
             yield f"attempt {number} left processes: {'; '.join(end.left)}"
-        if end.signal in SOFT and end.seconds > promise.stop_seconds:
-            yield f"the stop took {end.seconds:.0f} s, more than {promise.stop_seconds:.0f} s"
+        if end.signal in SOFT and end.seconds > STOP_SECONDS:
+            yield f"the stop took {end.seconds:.0f} s, more than {STOP_SECONDS} s"
         # A signal that comes when all is trained may find a run that is finished.
         is_over = number == len(ends) and is_complete
         allowed = {EXIT_SUCCEEDED} if is_over else set()
@@ -178,13 +182,6 @@ def _judge_weights(reference: Trace, seen: Trace) -> Iterator[str]:
         yield f"final weights are {seen.weights}, the reference's {reference.weights}"
     if seen.saved != seen.trained:
         yield f"the last checkpoint holds {seen.saved}, the function ended with {seen.trained}"
-
-
-def _joined(first: Line, second: Line) -> Line:
-    """Return two parts of one step as one."""
-    names = first.rows.keys() | second.rows.keys()
-    rows = {name: [*first.rows.get(name, ()), *second.rows.get(name, ())] for name in names}
-    return Line(first.life, first.rank, first.epoch, first.step, rows)
 
 
 def _few(steps: Sequence[int]) -> str:

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from hack.stops.draw import EPOCHS
+
 FOLDER = "HACK_STOPS_FOLDER"
 LIFE = time.time_ns()
 # A test of the product should not hang because the tool that holds it was killed.
@@ -46,10 +48,16 @@ def read_plan() -> Plan:
     return Plan(**json.loads((folder / "plan.json").read_text())) if folder else Plan()
 
 
-def hold(phase: str, *, when: bool = True) -> None:
-    """Say that a phase is reached, and wait until the signal was sent."""
-    folder = find_folder()
-    if not folder or not when or read_plan().phase != phase:
+def hold(phase: str, *, epoch: int | None = None, when: bool = True) -> None:
+    """Say that a phase is reached, and wait until the signal was sent.
+
+    Args:
+        epoch: in which it is reached, where that decides: the plan stops in one of them.
+        when: whether this is the planned time.
+    """
+    folder, plan = find_folder(), read_plan()
+    is_here = epoch is None or epoch == plan.at % EPOCHS
+    if not (folder and when and is_here and plan.phase == phase):
         return
     (folder / "reached").touch()
     deadline = time.monotonic() + HELD_SECONDS
@@ -67,28 +75,23 @@ def hold_row(row: dict[str, object]) -> dict[str, object]:
 
 def begin(rank: int) -> None:
     """Say which process has a rank."""
-    folder = find_folder()
-    assert folder
-    (folder / f"worker-{rank}").write_text(str(os.getpid()))
+    (_folder() / f"worker-{rank}").write_text(str(os.getpid()))
 
 
 def begin_batches() -> None:
     """Say that the first batch is there."""
-    folder = find_folder()
-    assert folder
-    (folder / "training").touch()
+    (_folder() / "training").touch()
     hold("first-batch")
 
 
 def count_step(rank: int, epoch: int, step: int, rows: Mapping[str, Sequence[int]]) -> None:
     """Keep what was trained in a step, then do what the plan wants there."""
     _write({"life": LIFE, "rank": rank, "epoch": epoch, "step": step, "rows": rows})
-    plan, folder = read_plan(), find_folder()
-    assert folder
+    plan = read_plan()
     hold("training", when=step >= plan.at)
     hold("second-attempt")
     if plan.phase == "early-loss":
-        lost = folder / "lost"
+        lost = _folder() / "lost"
         if not lost.exists() and rank == 0 and step > 1:
             lost.touch()
             os.kill(os.getpid(), signal.SIGKILL)
@@ -142,10 +145,12 @@ def _bytes_of(state: object) -> Iterator[bytes]:
         yield np.asarray(state).tobytes()
 
 
+def _folder() -> Path:
+    return Path(os.environ[FOLDER])
+
+
 def _write(record: Mapping[str, object]) -> None:
-    folder = find_folder()
-    assert folder
-    with (folder / "log" / f"{LIFE}-{os.getpid()}.jsonl").open("a", encoding="utf-8") as file:
+    with (_folder() / "log" / f"{LIFE}-{os.getpid()}.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(record) + "\n")
         file.flush()
         os.fsync(file.fileno())

@@ -5,11 +5,11 @@ Runs in workers. What the driver does when it imports the module is a phase as w
 
 import importlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torch import nn
 
-from hack.stops.draw import EPOCHS
 from hack.stops.marks import (
     begin,
     begin_batches,
@@ -18,7 +18,6 @@ from hack.stops.marks import (
     hold,
     identify,
     keep_weights,
-    read_plan,
 )
 from trainshed.worker.active_run import running
 from trainshed.worker.current import Run
@@ -62,7 +61,7 @@ class Observed:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._epoch = 0
+        self.epoch = 0
         self._given: dict[str, list[int]] = {}
         self._has_stepped = False
         self._parts: dict[str, nn.Module] = {}
@@ -74,9 +73,9 @@ class Observed:
     def epochs(self) -> Iterator[int]:
         """Yield the epochs."""
         for epoch in self._epochs():
-            self._epoch = epoch
+            self.epoch = epoch
             yield epoch
-            hold("epoch-end", when=self._is_here)
+            hold("epoch-end", epoch=epoch)
 
     def batches(self, name: str, **options: type) -> Iterator[object]:
         """Yield batches; what was trained counts when the function is done with it."""
@@ -89,7 +88,7 @@ class Observed:
                 yield batch
             finally:  # the function may leave a loop with the step that it has made
                 if name == MAIN and self._has_stepped:
-                    count_step(self._run.rank, self._epoch, step, self._given)
+                    count_step(self._run.rank, self.epoch, step, self._given)
                     self._given.clear()
 
     def backward_step(self, *words: object, **named: object) -> None:
@@ -101,7 +100,7 @@ class Observed:
         """Evaluate."""
 
         def observed(module: nn.Module, batch: object) -> Scores:
-            hold("evaluation", when=self._is_here)
+            hold("evaluation", epoch=self.epoch)
             return score(module, batch)
 
         return self._evaluate(observed, *words, **named)  # type: ignore[arg-type]
@@ -115,10 +114,6 @@ class Observed:
                     self._parts[name] = each
         self._track(*parts, **others, observer=Taken(self))  # type: ignore[arg-type]
 
-    def hold_checkpoint(self) -> None:
-        """Say that a checkpoint is begun."""
-        hold("checkpoint", when=self._is_here)
-
     def finish(self) -> None:
         """Keep the weights of what was tracked; other functions keep theirs themselves."""
         states = {name: part.state_dict() for name, part in self._parts.items()}
@@ -127,20 +122,16 @@ class Observed:
                 keep_weights(states, next(iter(states.values())))
             hold("report")
 
-    @property
-    def _is_here(self) -> bool:
-        return self._epoch == read_plan().at % EPOCHS
 
-
+@dataclass
 class Taken:
     """What a checkpoint takes the state of, so that its beginning is a phase."""
 
-    def __init__(self, observed: Observed) -> None:
-        self._observed = observed
+    observed: Observed
 
     def state_dict(self) -> dict[str, object]:
         """Return nothing."""
-        self._observed.hold_checkpoint()
+        hold("checkpoint", epoch=self.observed.epoch)
         return {"observed": True}
 
     def load_state_dict(self, state: dict[str, object]) -> None:

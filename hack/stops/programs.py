@@ -177,7 +177,6 @@ def learn(
     start = load(model, optimizer)
     step = start * STEPS // EPOCHS
     for epoch in range(start, EPOCHS):
-        is_here = epoch == read_plan().at % EPOCHS
         for number, batch in enumerate(batches(epoch)):
             if epoch == start and number == 0:
                 begin_batches()
@@ -186,15 +185,15 @@ def learn(
             optimizer.step()
             step += 1
             count_step(rank, epoch, step, {"train": batch["row"].tolist()})
-        hold("epoch-end", when=is_here)
+        hold("epoch-end", epoch=epoch)
         with tempfile.TemporaryDirectory() as folder:
             checkpoint = None
             if rank == 0:
-                hold("checkpoint", when=is_here)
+                hold("checkpoint", epoch=epoch)
                 state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
                 torch.save(state | {"epoch": epoch + 1}, Path(folder, "state.pt"))
                 checkpoint = ray.train.Checkpoint.from_directory(folder)
-            hold("report", when=is_here)
+            hold("report", epoch=epoch)
             ray.train.report({"loss": 1 / (epoch + 1)}, checkpoint=checkpoint)
     if rank == 0:
         keep_weights(model.state_dict(), None)

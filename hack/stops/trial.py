@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -17,12 +18,15 @@ from hack.stops.catalogue import ROOT, Program
 from hack.stops.draw import KILLS, Stop
 from hack.stops.judge import End, Trace, judge, judge_epochs, read_trace
 from hack.stops.marks import FOLDER, Plan, digest
+from hack.stops.suspended import Controlled, control
 from tests.app.processes import Mark
 from tests.app.ray_run import end_group, import_path
-from trainshed_api.names import API_VERSION, EXIT_SUCCEEDED, KIND
+from trainshed_api.names import API_VERSION, ENV_HOME, EXIT_SUCCEEDED, KIND
 
 # A machine that does other things takes its time to start a Ray.
 REACH_SECONDS, END_SECONDS, LEFT_SECONDS = 400.0, 600.0, 120.0
+# A driver asks its controller every five seconds, once it has begun.
+SUSPEND_SECONDS = 10.0
 MOST_ATTEMPTS = 5
 
 
@@ -31,25 +35,25 @@ class Result:
     """What came of a stop.
 
     Args:
-        seconds: of all attempts together.
         stop_seconds: from the signal to the end of its attempt.
+        seconds: of all attempts together.
         codes: how each attempt ended.
         faults: none where all went well.
     """
 
     stop: Stop
-    seconds: float
     stop_seconds: float
+    seconds: float
     codes: list[int]
     faults: list[str]
 
     def to_line(self) -> str:
         """Return a line of the table."""
-        program, phase, name = self.stop.program, self.stop.phase, self.stop.signal
+        times = (f"{self.stop_seconds:.0f}", f"{self.seconds:.0f}")
         codes = " ".join(map(str, self.codes))
         verdict = "; ".join(self.faults) or "ok"
-        times = f"{self.stop_seconds:.0f} | {self.seconds:.0f}"
-        return f"| {program} | {phase} | {name} | {times} | {codes} | {verdict} |"
+        names = (self.stop.program, self.stop.phase, self.stop.signal)
+        return f"| {' | '.join((*names, *times, codes, verdict))} |"
 
 
 class UnstoppedError(Exception):
@@ -63,10 +67,14 @@ class Runner:
         program: what to run.
         data: holds the folders that programs read.
         folder: for this run; what was there is deleted.
+        controlled: where the run is suspended; None for runs that start their own Ray.
     """
 
-    def __init__(self, program: Program, data: Path, folder: Path) -> None:
+    def __init__(
+        self, program: Program, data: Path, folder: Path, controlled: Controlled | None = None
+    ) -> None:
         self.folder = folder
+        self._controlled = controlled
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "log").mkdir(parents=True)
         for part in data.iterdir():
@@ -82,6 +90,8 @@ class Runner:
         for file in ("reached", "go", "training", *(f"worker-{rank}" for rank in range(2))):
             (self.folder / file).unlink(missing_ok=True)
         (self.folder / "plan.json").write_text(json.dumps(asdict(plan)))
+        if self._controlled:
+            self._controlled.order(suspends=False)
         process = self._start()
         is_sent = name is not None and self._reaches(plan, process)
         began = time.monotonic()
@@ -107,13 +117,16 @@ class Runner:
 
     def _start(self) -> subprocess.Popen[str]:
         self._number += 1
-        clean = {name: value for name, value in os.environ.items() if name != "TRAINSHED_HOME"}
-        ours = {FOLDER: str(self.folder), "PYTHONPATH": import_path()} | self._mark.environment
+        clean = {name: value for name, value in os.environ.items() if name != ENV_HOME}
+        clean |= environment_for(self.folder) | self._mark.environment
+        words = [str(self.folder / "run.yaml")]
+        if self._controlled:
+            clean |= self._controlled.driver_environment(Path(words.pop()), self._number)
         with (self.folder / f"output-{self._number}.txt").open("w") as output:
             return subprocess.Popen(
-                [sys.executable, "-m", "trainshed", "run", str(self.folder / "run.yaml")],
+                [sys.executable, "-m", "trainshed", "run", *words],
                 cwd=ROOT,
-                env=clean | ours,
+                env=clean,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -146,6 +159,9 @@ class Runner:
             case "kill-coordinator":
                 for number in self._find("ray::Coordinator"):
                     os.kill(number, signal.SIGKILL)
+            case "suspend":
+                assert self._controlled
+                self._controlled.order(suspends=True).wait(SUSPEND_SECONDS)
 
     def _find(self, program: str) -> list[int]:
         """Return the processes of the run whose command begins with a program."""
@@ -153,18 +169,18 @@ class Runner:
         return [number for number, words in running if program in words.partition(" ")[0]]
 
 
-def read(folder: Path, run: Path | None = None) -> Trace:
-    """Return what the workers of all attempts of a run wrote, and its last checkpoint.
+def environment_for(folder: Path) -> dict[str, str]:
+    """Return the environment of processes that note in a folder what they train."""
+    # Ray's own 15 lets its workers wait for whatever else runs on a busy machine.
+    return {FOLDER: str(folder), "PYTHONPATH": import_path(), "RAY_worker_niceness": "0"}
 
-    Args:
-        folder: where they wrote it.
-        run: the run's own folder; None for that of the name `run`.
-    """
+
+def read(folder: Path) -> Trace:
+    """Return what the workers of all attempts of a run wrote, and its last checkpoint."""
     import torch
 
     logs = sorted((folder / "log").iterdir())
-    run = run or folder / "runs" / "local" / "run"
-    found = run.glob("attempts/*/ray/checkpoint_*/manifest.json")
+    found = folder.glob("**/ray/checkpoint_*/manifest.json")
     newest = max(found, key=lambda path: path.parent.name, default=None)
     model = find_model(newest) if newest else None
     saved = digest(torch.load(model, weights_only=True)) if model else None
@@ -207,19 +223,26 @@ def make_reference(program: Program, data: Path, folder: Path) -> Trace:
 def try_stop(stop: Stop, program: Program, reference: Trace, data: Path, folder: Path) -> Result:
     """Stop a run, run it again to its end, and judge it."""
     began = time.monotonic()
-    runner = Runner(program, data, folder)
+    is_controlled = stop.signal == "suspend"
+    around = control(folder, environment_for(folder)) if is_controlled else nullcontext()
+    with around as controlled:
+        stopped, ends = _run(stop, Runner(program, data, folder, controlled))
+    faults = [f"{stop.phase} was not reached"]
+    if stopped.signal:
+        faults = judge(stop, program.promise, reference, read(folder), ends)
+    if not faults:
+        shutil.rmtree(folder)
+    codes = [end.code for end in ends]
+    return Result(stop, stopped.seconds, time.monotonic() - began, codes, faults)
+
+
+def _run(stop: Stop, runner: Runner) -> tuple[End, list[End]]:
+    """Return how the attempt that was stopped ended, and how each of the run's attempts did."""
     ends: list[End] = []
     if stop.phase == "second-attempt":
         ends.append(runner.run(Plan("training", stop.at // 2), "terminate"))
     stopped = runner.run(Plan(stop.phase, stop.at), stop.signal)
     ends.append(stopped)
-    if stopped.signal is None:
-        faults = [f"{stop.phase} was not reached"]
-    else:
-        while ends[-1].code != EXIT_SUCCEEDED and len(ends) < MOST_ATTEMPTS:
-            ends.append(runner.run(Plan()))
-        faults = judge(stop, program.promise, reference, read(folder), ends)
-    if not faults:
-        shutil.rmtree(folder)
-    codes = [end.code for end in ends]
-    return Result(stop, time.monotonic() - began, stopped.seconds, codes, faults)
+    while stopped.signal and ends[-1].code != EXIT_SUCCEEDED and len(ends) < MOST_ATTEMPTS:
+        ends.append(runner.run(Plan()))
+    return stopped, ends

@@ -12,7 +12,7 @@ from hack.stops.trial import make_reference, try_stop
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 # What is not installed is not drawn.
-PROGRAMS = {program.name: program for program in make_programs() if not program.missing}
+PROGRAMS = {program.name: program for program in make_programs() if program.is_installed}
 STOPS = draw(find_possible({n: p.phases for n, p in PROGRAMS.items()}, seed=0), seed=0, count=20)
 
 

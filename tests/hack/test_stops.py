@@ -11,7 +11,7 @@ from hack.stops.judge import End, Line, Promise, Trace, judge, judge_epochs, rea
 from hack.stops.marks import digest, identify
 
 STOP = Stop("own-loop", "training", "terminate", 3)
-PROMISE = Promise({"train": 8}, keeps_steps=True, stop_seconds=90)
+PROMISE = Promise({"train": 8}, keeps_steps=True)
 EARLY = "attempt 2 succeeded before all was trained"
 ENDS = [End(143, "terminate", 4.0), End(0)]
 
@@ -107,7 +107,7 @@ FAULTY_ENDS = {
         [End(143, "terminate", 4.0, ["raylet"]), End(0)],
         "attempt 1 left processes: raylet",
     ),
-    "a stop that takes too long": ([End(143, "terminate", 91.0), End(0)], "the stop took 91 s"),
+    "a stop that takes too long": ([End(143, "terminate", 121.0), End(0)], "the stop took 121 s"),
     "a run that never ends": ([End(143, "terminate"), End(75)], "not finished after 2 attempts"),
     "a lock that nobody was killed with": (
         [End(143, "terminate"), End(75), End(0)],
@@ -122,6 +122,7 @@ def test_an_attempt_that_does_not_end_as_documented_is_seen(ends: list[End], sai
 
 
 GOOD_ENDS = {
+    "a suspended run": [End(143, "suspend"), End(0)],
     "Ctrl-C": [End(130, "interrupt"), End(0)],
     "a driver that is killed": [End(137, "kill-driver"), End(75), End(0)],
     "a worker that is killed": [End(0, "kill-worker")],
@@ -201,6 +202,8 @@ def test_what_cannot_happen_is_not_drawn() -> None:
     assert {stop.phase for stop in possible} == {"import", "training"}
     early = {stop.signal for stop in possible if stop.phase in BEFORE_WORKERS}
     assert early == set(SIGNALS) - set(NEED_WORKERS)
+    starts = {stop.signal for stop in find_possible({"zip": ["cluster-start"]}, 1)}
+    assert starts == early - {"suspend"}
 
 
 def test_rows_are_told_apart_whatever_they_are_padded_to() -> None:
@@ -235,3 +238,11 @@ def test_shards_share_out_what_is_drawn(capsys: pytest.CaptureFixture[str]) -> N
         names.append(capsys.readouterr().out.split())
     assert sorted(names[0]) == sorted(names[1] + names[2] + names[3])
     assert len(names[0]) == 30
+
+
+def test_each_shard_has_every_phase_and_signal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list", "--shard", "3/4"]) == 0
+    parts = [name.split("/") for name in capsys.readouterr().out.split()]
+    assert len(parts) == 60
+    assert {phase for _, phase, _ in parts} == set(PHASES)
+    assert {signal for *_, signal in parts} == set(SIGNALS)

@@ -83,7 +83,6 @@ class Alone:
         if stops:
             threading.Thread(target=self._stop, args=(stop,), daemon=True).start()
         left = train_alone(self._folder, self._spec, stop=stop)
-        self._path = left.path
         if left.error:
             raise left.error
         code = EXIT_TERMINATED if left.verdict.outcome == STOPPED else EXIT_SUCCEEDED
@@ -91,7 +90,7 @@ class Alone:
 
     def trace(self) -> Trace:
         """Return what all attempts trained, and the last checkpoint."""
-        return read(self._folder, self._path)
+        return read(self._folder)
 
     def _stop(self, stop: Stop) -> None:
         wait_until((self._folder / "reached").exists)
