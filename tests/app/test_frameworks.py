@@ -22,7 +22,7 @@ from trainshed import frameworks
 from trainshed.attempt.launch import make_job
 from trainshed.attempt.launch_config import Launch
 from trainshed.boosting.booster_state import BoosterState
-from trainshed.planning.framework import check_framework
+from trainshed.planning.machine import check_framework
 from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.programs import keras_mlp
 from trainshed.storage.disk import Disk

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Framework(Protocol):
-    """What a framework has to say for itself; travels to the workers, so it holds nothing."""
+    """The functions of a framework's module, which workers import by its name."""
 
     def backend(self, gpus: int) -> BackendConfig:
         """Return torch's process group, by which all frameworks agree on stops and checkpoints.
@@ -45,5 +45,4 @@ class Framework(Protocol):
 
 def named(name: FrameworkName) -> Framework:
     """Return a framework by the name that a TrainingRun gives it; imports nothing of it."""
-    module = importlib.import_module(f"{__name__}.on_{name}")
-    return cast("Framework", module.FRAMEWORK)
+    return cast("Framework", importlib.import_module(f"{__name__}.on_{name}"))

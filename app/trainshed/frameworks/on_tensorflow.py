@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import ray.train.torch
 
-from trainshed.planning.framework import check_framework
+from trainshed.planning.machine import check_framework
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,34 +20,29 @@ if TYPE_CHECKING:
     from trainshed.worker.base_run import BaseRun
 
 
-class OnTensorFlow:
-    """Trains by batches."""
+def backend(gpus: int) -> BackendConfig:  # noqa: ARG001 - it has NCCL of its own
+    """Return gloo's group."""
+    from trainshed.ray_train.gloo import GlooConfig
 
-    def backend(self, gpus: int) -> BackendConfig:  # noqa: ARG002 - it has NCCL of its own
-        """Return gloo's group."""
-        from trainshed.ray_train.gloo import GlooConfig
-
-        return GlooConfig()
-
-    @contextmanager
-    def running(self, job: AttemptConfig, coordinator: Coordinator) -> Iterator[BaseRun]:
-        """Form TensorFlow's cluster; who leaves is ended by Ray."""
-        check_framework("tensorflow", in_cluster=True)
-        # Keras 2, as Ray asks for, too: Keras 3 does not train by the strategy of several workers.
-        os.environ["TF_USE_LEGACY_KERAS"] = "1"
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
-        import tensorflow as tf
-
-        from trainshed.keras import tf_config
-        from trainshed.keras.keras_run import KerasRun
-
-        tf_config.prepare(job.threads, has_gpu=ray.train.torch.get_device().type == "cuda")
-        # Ranks draw numbers of their own, such as what a dropout leaves out; a model's first
-        # weights are rank 0's on all.
-        tf.keras.utils.set_random_seed(job.seed + ray.train.get_context().get_world_rank())
-        if job.reproducible:
-            tf.config.experimental.enable_op_determinism()
-        yield KerasRun(job, coordinator)
+    return GlooConfig()
 
 
-FRAMEWORK = OnTensorFlow()
+@contextmanager
+def running(job: AttemptConfig, coordinator: Coordinator) -> Iterator[BaseRun]:
+    """Form TensorFlow's cluster; who leaves is ended by Ray."""
+    check_framework("tensorflow", in_cluster=True)
+    # Keras 2, as Ray asks for, too: Keras 3 does not train by the strategy of several workers.
+    os.environ["TF_USE_LEGACY_KERAS"] = "1"
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    import tensorflow as tf
+
+    from trainshed.keras import tf_config
+    from trainshed.keras.keras_run import KerasRun
+
+    tf_config.prepare(job.threads, has_gpu=ray.train.torch.get_device().type == "cuda")
+    # Ranks draw numbers of their own, such as what a dropout leaves out; a model's first
+    # weights are rank 0's on all.
+    tf.keras.utils.set_random_seed(job.seed + ray.train.get_context().get_world_rank())
+    if job.reproducible:
+        tf.config.experimental.enable_op_determinism()
+    yield KerasRun(job, coordinator)

@@ -15,32 +15,27 @@ if TYPE_CHECKING:
     from trainshed.worker.base_run import BaseRun
 
 
-class OnTorch:
-    """Trains by batches."""
+def backend(gpus: int) -> BackendConfig:
+    """Return NCCL's group on GPUs, gloo's on CPUs."""
+    if gpus:
+        from trainshed.ray_train.nccl import NcclConfig
 
-    def backend(self, gpus: int) -> BackendConfig:
-        """Return NCCL's group on GPUs, gloo's on CPUs."""
-        if gpus:
-            from trainshed.ray_train.nccl import NcclConfig
+        return NcclConfig()
+    from trainshed.ray_train.gloo import GlooConfig
 
-            return NcclConfig()
-        from trainshed.ray_train.gloo import GlooConfig
-
-        return GlooConfig()
-
-    @contextmanager
-    def running(self, job: AttemptConfig, coordinator: Coordinator) -> Iterator[BaseRun]:
-        """Set torch up; Ray Train's backend has made the group and ends it."""
-        from trainshed.worker import lazy_compiler, reproducible
-        from trainshed.worker.current import Run
-        from trainshed.worker.precision import set_float32_products
-
-        lazy_compiler.leave_out()
-        if job.reproducible:
-            reproducible.prepare()
-        run = Run(job, coordinator)
-        set_float32_products(job.precision, run.device)
-        yield run
+    return GlooConfig()
 
 
-FRAMEWORK = OnTorch()
+@contextmanager
+def running(job: AttemptConfig, coordinator: Coordinator) -> Iterator[BaseRun]:
+    """Set torch up; Ray Train's backend has made the group and ends it."""
+    from trainshed.worker import lazy_compiler, reproducible
+    from trainshed.worker.current import Run
+    from trainshed.worker.precision import set_float32_products
+
+    lazy_compiler.leave_out()
+    if job.reproducible:
+        reproducible.prepare()
+    run = Run(job, coordinator)
+    set_float32_products(job.precision, run.device)
+    yield run

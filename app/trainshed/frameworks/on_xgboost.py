@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from trainshed.planning.framework import check_framework
+from trainshed.planning.machine import check_framework
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,25 +17,20 @@ if TYPE_CHECKING:
     from trainshed.worker.base_run import BaseRun
 
 
-class OnXGBoost:
-    """Trains by rounds."""
+def backend(gpus: int) -> BackendConfig:  # noqa: ARG001 - it has NCCL of its own
+    """Return gloo's group."""
+    from trainshed.ray_train.gloo import GlooConfig
 
-    def backend(self, gpus: int) -> BackendConfig:  # noqa: ARG002 - XGBoost has NCCL of its own
-        """Return gloo's group."""
-        from trainshed.ray_train.gloo import GlooConfig
-
-        return GlooConfig()
-
-    @contextmanager
-    def running(self, job: AttemptConfig, coordinator: Coordinator) -> Iterator[BaseRun]:
-        """Form XGBoost's group."""
-        check_framework("xgboost", in_cluster=True)
-        from trainshed.boosting.boosting_run import BoostingRun
-        from trainshed.boosting.collective import joined
-
-        run = BoostingRun(job, coordinator)
-        with joined(run.control, run.rank, run.world_size):
-            yield run
+    return GlooConfig()
 
 
-FRAMEWORK = OnXGBoost()
+@contextmanager
+def running(job: AttemptConfig, coordinator: Coordinator) -> Iterator[BaseRun]:
+    """Form XGBoost's group."""
+    check_framework("xgboost", in_cluster=True)
+    from trainshed.boosting.boosting_run import BoostingRun
+    from trainshed.boosting.collective import joined
+
+    run = BoostingRun(job, coordinator)
+    with joined(run.control, run.rank, run.world_size):
+        yield run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainshed.data.sampler.sizes import CacheMemory, WorkerNode
@@ -49,11 +49,11 @@ class ClusterNodes:
     nodes: Sequence[Node]
     waits: bool = False
     coming: Sequence[Node] = ()
-    groups: frozenset[str] = field(init=False)
 
-    def __post_init__(self) -> None:
-        names = frozenset(node.group for node in [*self.nodes, *self.coming] if node.group)
-        object.__setattr__(self, "groups", names)
+    @property
+    def groups(self) -> frozenset[str]:
+        """Return the names of the groups that the nodes are in."""
+        return frozenset(node.group for node in [*self.nodes, *self.coming] if node.group)
 
     @property
     def whole(self) -> ClusterNodes:

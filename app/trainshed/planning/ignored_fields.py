@@ -43,9 +43,12 @@ def find_unheeded(spec: TrainingRunSpec) -> IgnoredFields:
         for name, dataset in spec.data.datasets.items()
         for path in _set_paths(dataset.feed, f"spec.data.datasets.{name}.feed")
     )
+    # TensorFloat32 is set for the whole process, whoever makes the loop.
+    acts_anywhere = "precision" if spec.precision == "tensorfloat32" else None
+    loop_fields = tuple(name for name in LOOP_FIELDS if name != acts_anywhere)
     return IgnoredFields(
         loop=(
-            *_set_paths(spec, "spec", _loop_fields(spec)),
+            *_set_paths(spec, "spec", loop_fields),
             *_set_paths(spec.checkpoint, "spec.checkpoint", CHECKPOINT_FIELDS),
         ),
         batches=(*_set_paths(spec, "spec", BATCH_FIELDS), *feeds),
@@ -78,12 +81,6 @@ def warning_for_loops(unheeded: IgnoredFields) -> str | None:
         "the training function called neither trainshed.current() nor "
         f"ray.train.get_dataset_shard(): {', '.join(fields)} did not act"
     )
-
-
-def _loop_fields(spec: TrainingRunSpec) -> tuple[str, ...]:
-    # TensorFloat32 is set for the whole process, whoever makes the loop.
-    acts_anywhere = "precision" if spec.precision == "tensorfloat32" else None
-    return tuple(field for field in LOOP_FIELDS if field != acts_anywhere)
 
 
 def _set_paths(model: BaseModel, prefix: str, names: tuple[str, ...] | None = None) -> list[str]:

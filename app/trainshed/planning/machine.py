@@ -1,13 +1,16 @@
-"""What this machine has, and whether a run fits it."""
+"""What this machine has, and whether a run fits it and finds its framework installed."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from trainshed.data.sampler.sizes import CacheMemory, WorkerNode
 from trainshed_api.errors import Problem, SpecError
+from trainshed_api.frameworks import RULES, FrameworkName
 from trainshed_api.quantity import parse_bytes, parse_cores
 
 if TYPE_CHECKING:
@@ -88,3 +91,26 @@ def machine_memory(spec: TrainingRunSpec, machine: Machine) -> CacheMemory:
     asked = spec.workers.resources.memory
     worker = parse_bytes(asked) if asked else rest // count
     return CacheMemory(worker, store, (WorkerNode(count, rest, store),))
+
+
+def check_framework(name: FrameworkName, in_cluster: bool) -> None:
+    """Refuse a framework that is not here, before anything of the user's is imported.
+
+    Args:
+        name: as the spec has it.
+        in_cluster: whether this is a node of a cluster, which has what its image has.
+
+    Raises:
+        SpecError: saying what has it.
+    """
+    module = RULES[name].module
+    if importlib.util.find_spec(module) is None:
+        how = f"pip install 'trainshed[app,{name}]' brings it"
+        if in_cluster:
+            how = (
+                f"an image with the tag {version('trainshed')}-{name} has it: set the chart's "
+                "image.tag, or name a class of controller.classImages in "
+                "spec.cluster.dedicated.class"
+            )
+        want = f"what is installed here: {module} is not; {how}"
+        raise SpecError([Problem("spec.framework", name, want)])

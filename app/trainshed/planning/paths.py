@@ -136,7 +136,11 @@ def check_storage(folder: Folder) -> None:
             later.
     """
     if folder.path:
-        _check_writable(folder.path)
+        there = _there(folder.path)
+        if not there.is_dir():
+            raise SpecError([Problem("spec.storage", str(there), "a folder; this is a file")])
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise SpecError([Problem("spec.storage", str(there), "a folder that you may write to")])
         return
     from trainshed.storage.store_client import NoBucketError  # not before: a disk needs no client
 
@@ -180,11 +184,3 @@ def _fences(folder: Folder) -> bool:
     finally:
         folder.delete(probe)
     return False
-
-
-def _check_writable(path: Path) -> None:
-    there = _there(path)
-    if not there.is_dir():
-        raise SpecError([Problem("spec.storage", str(there), "a folder; this is a file")])
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise SpecError([Problem("spec.storage", str(there), "a folder that you may write to")])
