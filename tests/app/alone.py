@@ -97,7 +97,7 @@ def train_alone(
         work.start()
         verdict = driver.watch(coordinator, work)
         work.join()
-    write_ending(prepared, attempt, driver, verdict, launch.started)
+    write_ending(driver, verdict, launch.started)
     attempt.close()
     begun = driver.view is not None and driver.view.steps_begun
     return Left(prepared.folder, verdict, display.events, work.error, begun)

@@ -26,15 +26,9 @@ def kept_rows(run: RunFolder) -> list[Folder]:
 
 
 def rows_before(prepared: Prepared, number: int) -> list[Folder]:
-    """Return the rows of the attempts whose training an attempt goes on with, the last one first.
-
-    Args:
-        prepared: the run.
-        number: of the attempt.
-    """
-    run = prepared.folder
-    numbers = resume.ancestors(run, prepared.spec.checkpoint.resume, number)
-    return [run.attempt(each) / ROWS for each in reversed(numbers)]
+    """Return the cached rows of the attempts that attempt `number` resumes, the last one first."""
+    earlier = reversed(resume.ancestors_of(prepared, number))
+    return [prepared.folder.attempt(each) / ROWS for each in earlier]
 
 
 def unneeded_rows(run: RunFolder) -> list[Folder]:

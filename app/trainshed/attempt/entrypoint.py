@@ -31,21 +31,18 @@ from trainshed_api.progress import Started, WarningEvent
 if TYPE_CHECKING:
     from trainshed.attempt.launch_config import Launch
     from trainshed.attempt.monitor import AttemptMonitor
-    from trainshed.attempt.signals import Stop
-    from trainshed.planning.preflight import Prepared
-    from trainshed.storage.run_folder import ClaimedAttempt
+    from trainshed.storage.folder import Folder
+    from trainshed_api.v1alpha1 import TrainingRunSpec
 
 
-def follow(
-    launch: Launch, attempt: ClaimedAttempt, driver: AttemptMonitor, stop: Stop
-) -> AttemptResult:
+def follow(launch: Launch, driver: AttemptMonitor) -> AttemptResult:
     """Run the command of an attempt to its end and return how it ended."""
     from trainshed.coordinator import start as actor
 
-    prepared = launch.prepared
+    prepared, attempt = launch.prepared, driver.attempt
     spec = prepared.spec
     resumed = Reported()
-    with stop.interrupting():
+    with driver.stop.interrupting():
         if launch.resume_from:
             ray_snapshot.seed(attempt.folder / RAY_FOLDER, launch.resume_from)
             resumed = ray_snapshot.reported_at(launch.resume_from)
@@ -64,8 +61,8 @@ def follow(
         coordinator.report(resumed, [started])
         for note in launch.notes:
             driver.show(WarningEvent(time=time.time(), message=note))
-        environment = environment_of(prepared, attempt, ray_cluster.address(), name)
-    command = Command(prepared.command, environment, stop)
+        environment = environment_of(spec, attempt.folder, ray_cluster.address(), name)
+    command = Command(prepared.command, environment, driver.stop)
     try:
         verdict = driver.watch(coordinator, command)
     finally:
@@ -74,20 +71,19 @@ def follow(
 
 
 def environment_of(
-    prepared: Prepared, attempt: ClaimedAttempt, address: str, name: str
+    spec: TrainingRunSpec, folder: Folder, address: str, name: str
 ) -> dict[str, str]:
     """Return the whole environment of the command.
 
     Args:
-        prepared: the run.
-        attempt: whose folder is the command's storage.
+        spec: of the run.
+        folder: of the attempt, the command's storage.
         address: of Ray.
         name: of the coordinator.
     """
     from trainshed.coordinator.start import NAMESPACE
     from trainshed.ray_train import report_relay
 
-    spec = prepared.spec
     environment = dict(os.environ) | dict(spec.env)
     kinds: list[type] = [
         report_relay.ScriptRelay,
@@ -105,7 +101,7 @@ def environment_of(
         "PYTHONUNBUFFERED": "1",
         report_relay.ENV_COORDINATOR: f"{NAMESPACE}/{name}",
         ENV_NUM_WORKERS: str(spec.workers.count),
-        ENV_STORAGE: str(attempt.folder),
+        ENV_STORAGE: str(folder),
         ENV_RUN_NAME: RAY_FOLDER,
     }
     if spec.env:  # for its workers, which are no children of it

@@ -26,8 +26,7 @@ from trainshed_api.records import (
 if TYPE_CHECKING:
     from trainshed.attempt.monitor import AttemptMonitor
     from trainshed.attempt.result import AttemptResult
-    from trainshed.planning.preflight import Prepared
-    from trainshed.storage.run_folder import ClaimedAttempt, RunFolder
+    from trainshed.storage.folder import Folder
 
 NO_MODEL = (
     "No model was saved: the training function reported no checkpoint. Pass checkpoint= to "
@@ -35,20 +34,14 @@ NO_MODEL = (
 )
 
 
-def write_ending(
-    prepared: Prepared,
-    attempt: ClaimedAttempt,
-    driver: AttemptMonitor,
-    verdict: AttemptResult,
-    started: float,
-) -> None:
+def write_ending(driver: AttemptMonitor, verdict: AttemptResult, started: float) -> None:
     """Write result.json and the report, and show the last event; report what cannot be written."""
     from trainshed.report import write_report
     from trainshed.report.load import NoRunFolderError
 
-    result = _result(prepared, attempt, driver, verdict, started)
-    folder = prepared.folder
-    superseded = _is_superseded(folder, attempt, driver)
+    result = _result(driver, verdict, started)
+    folder = driver.prepared.folder
+    superseded = _is_superseded(driver)
     try:
         if not superseded:
             text = result.model_dump_json(by_alias=True, indent=1).encode()
@@ -82,25 +75,20 @@ def write_ending(
     driver.close(finished)
 
 
-def _is_superseded(folder: RunFolder, attempt: ClaimedAttempt, driver: AttemptMonitor) -> bool:
+def _is_superseded(driver: AttemptMonitor) -> bool:
     """Say whether a later attempt owns the files of the run's folder."""
     if driver.fenced:
         return True
+    folder = driver.prepared.folder
     try:
-        return attempt.number != max(READS.read(folder.attempts))
+        return driver.attempt.number != max(READS.read(folder.attempts))
     except OSError as error:
         driver.warn(f"{folder.at} does not answer, and has no end of this attempt: {error}")
         return True
 
 
-def _result(
-    prepared: Prepared,
-    attempt: ClaimedAttempt,
-    driver: AttemptMonitor,
-    verdict: AttemptResult,
-    started: float,
-) -> ResultRecord:
-    view = driver.view
+def _result(driver: AttemptMonitor, verdict: AttemptResult, started: float) -> ResultRecord:
+    prepared, view = driver.prepared, driver.view
     now = time.time()
     wall = now - started
     spent = dict(view.seconds) if view else {}
@@ -112,7 +100,7 @@ def _result(
     known = driver.known
     kept = known.checkpoint
     note = ending.note if ending and verdict.outcome == SUCCEEDED else ""
-    message = verdict.message or note or _missing_model(prepared, attempt.number, driver, verdict)
+    message = verdict.message or note or _missing_model(driver, verdict)
     return ResultRecord(
         outcome=verdict.outcome,
         epoch=known.epoch,
@@ -127,27 +115,22 @@ def _result(
         waits_for=view.waits_for if view else None,
         data=stages_of(prepared.plans, view.spent) if view else [],
         checkpoint=CheckpointRecord(path=kept[0], epoch=kept[1], step=kept[2]) if kept else None,
-        best=_best(prepared, attempt.number, driver),
-        attempt=attempt.number,
+        best=_best(driver),
+        attempt=driver.attempt.number,
         message=message,
         finished_at=datetime.fromtimestamp(now, UTC),
         report=str(prepared.folder.at / REPORT),
-        bad_records=_bad_records(prepared, attempt.number, driver),
+        bad_records=_bad_records(driver),
     )
 
 
-def _missing_model(
-    prepared: Prepared, number: int, driver: AttemptMonitor, verdict: AttemptResult
-) -> str:
+def _missing_model(driver: AttemptMonitor, verdict: AttemptResult) -> str:
     """Return what to say of a run that succeeded without a checkpoint; empty where it has one."""
     # What a script of the user's own saves is not told here.
-    if verdict.outcome != SUCCEEDED or driver.known.checkpoint or prepared.command:
+    if verdict.outcome != SUCCEEDED or driver.known.checkpoint or driver.prepared.command:
         return ""
-    folder = prepared.folder
     try:
-        earlier = resume.ancestors(folder, prepared.spec.checkpoint.resume, number)
-        parents = [folder.checkpoints(each) for each in [*earlier, number]]
-        if checkpoint.candidates(parents):
+        if checkpoint.candidates(_checkpoint_folders(driver)):
             return ""
     except (OSError, InfrastructureError) as error:
         driver.warn(f"whether a checkpoint was saved is not known: {error}")
@@ -155,18 +138,16 @@ def _missing_model(
     return NO_MODEL
 
 
-def _bad_records(
-    prepared: Prepared, number: int, driver: AttemptMonitor
-) -> dict[str, BadRecordsRecord]:
+def _bad_records(driver: AttemptMonitor) -> dict[str, BadRecordsRecord]:
     """Return the bad records of each dataset, found by this attempt and earlier ones."""
     from trainshed.report.load import read_events
 
-    if all(plan.bad_record_limit is None for plan in prepared.plans.values()):
+    if all(plan.bad_record_limit is None for plan in driver.prepared.plans.values()):
         return {}
     met = [bad_records_of(driver.bad_records)]
-    folder = prepared.folder
+    folder = driver.prepared.folder
     try:
-        for earlier in resume.ancestors(folder, prepared.spec.checkpoint.resume, number):
+        for earlier in resume.ancestors_of(driver.prepared, driver.attempt.number):
             met.append(bad_records_of(read_events(folder.attempt(earlier))))
     except (OSError, InfrastructureError) as error:
         driver.warn(f"what earlier attempts left out is not known: {error}")
@@ -179,16 +160,13 @@ def _bad_records(
     return known
 
 
-def _best(prepared: Prepared, number: int, driver: AttemptMonitor) -> CheckpointRecord | None:
+def _best(driver: AttemptMonitor) -> CheckpointRecord | None:
     """Return the best checkpoint that is kept, of an attempt and those that it goes on with."""
-    wanted = prepared.spec.checkpoint.best
+    wanted = driver.prepared.spec.checkpoint.best
     if wanted is None:
         return None
-    folder = prepared.folder
     try:
-        earlier = resume.ancestors(folder, prepared.spec.checkpoint.resume, number)
-        parents = [folder.checkpoints(each) for each in [*earlier, number]]
-        found = checkpoint.best(parents, wanted.metric, wanted.mode)
+        found = checkpoint.best(_checkpoint_folders(driver), wanted.metric, wanted.mode)
     except (OSError, InfrastructureError) as error:
         driver.warn(f"the best checkpoint is not known, the storage does not answer: {error}")
         return None
@@ -197,3 +175,10 @@ def _best(prepared: Prepared, number: int, driver: AttemptMonitor) -> Checkpoint
     path, manifest = found
     position = manifest.position
     return CheckpointRecord(path=str(path), epoch=position.epoch, step=position.step)
+
+
+def _checkpoint_folders(driver: AttemptMonitor) -> list[Folder]:
+    """Return the folders of checkpoints of an attempt and of those that it resumes, in order."""
+    folder, number = driver.prepared.folder, driver.attempt.number
+    earlier = resume.ancestors_of(driver.prepared, number)
+    return [folder.checkpoints(each) for each in [*earlier, number]]

@@ -63,7 +63,9 @@ def leftovers(storage: Folder, age_seconds: float = QUIET_SECONDS) -> Iterator[R
             spec = _spec_of(run)
             if spec is not None and not _has_links(run):
                 for found in _of_run(run, spec):
-                    if _is_quiet(found.folder, age_seconds) and not _runs(run):
+                    # Who was believed dead for a while may be writing it.
+                    ages = (time.time() - each.modified for each in found.folder.tree())
+                    if all(age >= age_seconds for age in ages) and not _runs(run):
                         yield found
 
 
@@ -87,11 +89,6 @@ def _of_run(run: RunFolder, spec: TrainingRunSpec) -> Iterator[Removable]:
 def _runs(run: RunFolder) -> bool:
     numbers = run.attempts()
     return bool(numbers) and run.is_alive(numbers[-1])
-
-
-def _is_quiet(folder: Folder, seconds: float) -> bool:
-    # Who was believed dead for a while may be writing it.
-    return all(time.time() - each.modified >= seconds for each in folder.tree())
 
 
 def _has_links(run: RunFolder) -> bool:

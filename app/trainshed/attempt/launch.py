@@ -80,19 +80,19 @@ def run(
         ShutdownDeadline(publisher, stop) as overtime,
         output.kept(attempt.folder.append(LOG)),
     ):
-        driver = AttemptMonitor(launch.prepared, attempt, display, stop, publisher)
+        driver = AttemptMonitor(prepared, attempt, display, stop, publisher)
         try:
             if prepared.command:
-                verdict = entrypoint.follow(launch, attempt, driver, stop)
+                verdict = entrypoint.follow(launch, driver)
             else:
-                verdict = _fit(launch, attempt, driver, stop)
+                verdict = _fit(launch, driver)
         except StopRequestedError:
             verdict = driver.stop_before_training()
         except Exception as error:
             verdict = AttemptResult.crashed(error)
         result = str(prepared.folder.at / RESULT)
         overtime.begin(driver, verdict, exit_code(verdict, stop), result)
-        write_ending(launch.prepared, attempt, driver, verdict, launch.started)
+        write_ending(driver, verdict, launch.started)
         if verdict.traceback:
             print(verdict.traceback, file=sys.stderr)
     code = exit_code(verdict, stop)
@@ -110,45 +110,47 @@ def exit_code(verdict: AttemptResult, stop: Stop) -> int:
     return stop.exit_code
 
 
-def _fit(
-    launch: Launch, attempt: ClaimedAttempt, driver: AttemptMonitor, stop: Stop
-) -> AttemptResult:
-    with stop.interrupting():
-        coordinator, fitting = _begin_to_fit(launch, attempt, driver)
+def _fit(launch: Launch, driver: AttemptMonitor) -> AttemptResult:
+    """Start Ray, the coordinator and its data, and fit; return how the attempt ended."""
+    from trainshed.coordinator import start as actor
+
+    prepared, spec = launch.prepared, launch.prepared.spec
+    with driver.stop.interrupting():
+        job = make_job(launch, driver.attempt)
+        resume_from = launch.resume_from
+        # Only Ray gives a function a checkpoint of its own kind. Ours is read from its folder; on a
+        # disk a second name costs nothing, and outlives what the first one's attempt deletes.
+        if resume_from and (job.users_resume or (job.folder.path and resume_from.path)):
+            ray_snapshot.seed(job.checkpoints, resume_from)
+        ray_cluster.start(spec)
+        cluster = ray_cluster.nodes(admitted=launch.place.identity is not None)
+        data_labels, ignored = group_label(spec.data.placement, cluster)
+        worker_labels = worker_label(spec, cluster)
+        notes = [*launch.notes, *([f"spec.data.placement: {ignored}"] if ignored else [])]
+        for note in notes:
+            driver.show(WarningEvent(time=time.time(), message=note))
+        coordinator = launch.place.coordinator or actor.start(spec, launch.started)
+        disk_cache = _disk_cache(launch, driver)
+        feeding = begin_to_feed(prepared, coordinator, cluster, data_labels, disk_cache)
+        if job.users_resume:
+            coordinator.report(ray_snapshot.reported_at(job.users_resume), [])
+        fitting = _Fitting(make_trainer(job, prepared, coordinator, worker_labels), feeding)
     fitting.start()
     return driver.watch(coordinator, fitting)
 
 
-def _begin_to_fit(
-    launch: Launch, attempt: ClaimedAttempt, driver: AttemptMonitor
-) -> tuple[Coordinator, _Fitting]:
-    from trainshed.coordinator import start as actor
+def _disk_cache(launch: Launch, driver: AttemptMonitor) -> DiskCache:
+    """Return the rows that an attempt caches on disk; delete those that it cannot use."""
     from trainshed.data.loader.disk_cache import DiskCache
 
-    prepared = launch.prepared
-    spec = prepared.spec
-    job = make_job(launch, attempt)
-    if launch.resume_from and _needs_a_name(job, launch.resume_from):
-        ray_snapshot.seed(job.checkpoints, launch.resume_from)
-    ray_cluster.start(spec)
-    cluster = ray_cluster.nodes(admitted=launch.place.identity is not None)
-    data_labels, ignored = group_label(spec.data.placement, cluster)
-    worker_labels = worker_label(spec, cluster)
-    notes = [*launch.notes, *([f"spec.data.placement: {ignored}"] if ignored else [])]
-    for note in notes:
-        driver.show(WarningEvent(time=time.time(), message=note))
-    coordinator = launch.place.coordinator or actor.start(spec, launch.started)
+    prepared, attempt = launch.prepared, driver.attempt
     # Only an attempt that resumes from a checkpoint reuses the cached rows of an earlier one.
     earlier = rows_before(prepared, attempt.number) if launch.resume_from else ()
     keeps = any(plan.cache == "disk" for plan in prepared.plans.values())
     if keeps and (left := delete_left_rows(prepared.folder, attempt.number, earlier)):
         driver.show(WarningEvent(time=time.time(), message=left))
-    code = spec.code.model_dump_json(by_alias=True, exclude_defaults=True)
-    disk_cache = DiskCache(attempt.folder / ROWS, tuple(earlier), code)
-    feeding = begin_to_feed(prepared, coordinator, cluster, data_labels, disk_cache)
-    if job.users_resume:
-        coordinator.report(ray_snapshot.reported_at(job.users_resume), [])
-    return coordinator, _Fitting(make_trainer(job, prepared, coordinator, worker_labels), feeding)
+    code = prepared.spec.code.model_dump_json(by_alias=True, exclude_defaults=True)
+    return DiskCache(attempt.folder / ROWS, tuple(earlier), code)
 
 
 def begin_to_feed(
@@ -187,15 +189,6 @@ def means_of(prepared: Prepared, cluster: ClusterNodes) -> Means:
         epochs=spec.epochs,
         reads_ahead=not FRAMEWORKS[spec.framework].has_batches,
     )
-
-
-def _needs_a_name(job: AttemptConfig, found: Folder) -> bool:
-    """Say whether an attempt needs its own link to a checkpoint.
-
-    A function's own kind, which only Ray gives it. The runtime reads its kind where it lies; on a
-    disk a second name costs nothing, and outlives what the first one's attempt deletes.
-    """
-    return job.users_resume is not None or bool(job.folder.path and found.path)
 
 
 class _Fitting(threading.Thread):

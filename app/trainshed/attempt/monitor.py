@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, cast
 
 from trainshed.attempt.result import AttemptResult
 from trainshed.attempt.retention import Retention
@@ -19,7 +20,6 @@ from trainshed_api.progress import (
     AnyEvent,
     BadRecords,
     CheckpointSaved,
-    Event,
     Stopping,
     StopsWith,
     WarningEvent,
@@ -50,34 +50,32 @@ class Work(Protocol):
         ...
 
 
+@dataclass
 class AttemptMonitor:
     """One attempt, seen from the process that started it."""
 
-    def __init__(
-        self,
-        prepared: Prepared,
-        attempt: ClaimedAttempt,
-        display: Display,
-        stop: Stop,
-        publisher: SnapshotPublisher | None = None,
-    ) -> None:
-        self._prepared = prepared
-        self._attempt = attempt
-        self._publisher = publisher
-        self._display = display
-        self._stop = stop
-        self._metrics = attempt.folder / METRICS
-        self._events = attempt.folder.append(METRICS)
+    prepared: Prepared
+    attempt: ClaimedAttempt
+    display: Display
+    stop: Stop
+    publisher: SnapshotPublisher | None = None
+    view: View | None = None
+    # Which of the last records are on storage.
+    written: set[str] = field(default_factory=set)
+    # How far the run came as far as events tell: all that is known when it does not say itself.
+    told: Reported = field(default_factory=Reported)
+    bad_records: list[BadRecords] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Open metrics.jsonl, and look which checkpoints of earlier attempts may be deleted."""
+        self._events = self.attempt.folder.append(METRICS)
         self._misses_events = False
         self._retention = Retention(
-            prepared.folder, attempt.number, prepared.spec.checkpoint, prepared.named
+            self.prepared.folder,
+            self.attempt.number,
+            self.prepared.spec.checkpoint,
+            self.prepared.named,
         )
-        self.view: View | None = None
-        # Which of the last records are on storage.
-        self.written: set[str] = set()
-        # How far the run came as far as events tell: all that is known when it does not say itself.
-        self.told = Reported()
-        self.bad_records: list[BadRecords] = []
 
     def show(self, event: AnyEvent) -> None:
         """Show an event and keep it."""
@@ -92,7 +90,7 @@ class AttemptMonitor:
         except OSError as error:
             if not self._misses_events:
                 self._misses_events = True
-                self.warn(f"{self._metrics} misses events: {error}")
+                self.warn(f"{self.attempt.folder / METRICS} misses events: {error}")
 
     def warn(self, message: str) -> None:
         """Show what should be known and does not end the run."""
@@ -101,7 +99,7 @@ class AttemptMonitor:
     @property
     def fenced(self) -> bool:
         """Say whether another attempt has taken over."""
-        return self._stop.reason == FENCED
+        return self.stop.reason == FENCED
 
     def watch(self, coordinator: Coordinator, work: Work) -> AttemptResult:
         """Follow the work to its end; a stop is passed on and enforced after the grace period.
@@ -129,15 +127,15 @@ class AttemptMonitor:
             self.look(coordinator)
             if fault := self._unranked():
                 return fault
-            if self._attempt.is_overtaken:
-                self._stop.order(FENCED, 0.0)
+            if self.attempt.is_overtaken:
+                self.stop.order(FENCED, 0.0)
             if self.fenced:
                 return AttemptResult(STOPPED, f"{FENCED}: another attempt has taken over")
-            if self._stop.reason and until is None:
-                if not self._prepared.command and self.view and not self.view.groups:
+            if self.stop.reason and until is None:
+                if not self.prepared.command and self.view and not self.view.groups:
                     return self.stop_before_training()
                 kept, until = self._own_checkpoint(), self._stops_with()
-                coordinator.stop(self._stop.reason)
+                coordinator.stop(self.stop.reason)
                 self._say_stopping(until)
             elif until == "checkpoint" and self._stops_with() == "rows":
                 until = "rows"
@@ -152,10 +150,10 @@ class AttemptMonitor:
 
         kept: the function's last checkpoint when the stop was requested.
         """
-        reason, end = self._stop.reason, self.ends_at
+        reason, end = self.stop.reason, self.ends_at
         if self._own_checkpoint() not in (None, kept):
             return AttemptResult(STOPPED, f"{reason}: stopped {self._place()}")
-        if self._stop.at_once:
+        if self.stop.at_once:
             said = "ended at once by a second signal"
         # Whoever waits for the end counts from when it was asked for, not from when it was seen.
         elif end is not None and time.monotonic() > end:
@@ -171,15 +169,15 @@ class AttemptMonitor:
         if self.fenced:
             return AttemptResult(STOPPED, f"{FENCED}: another attempt has taken over")
         self._say_stopping("end")
-        return AttemptResult(STOPPED, f"{self._stop.reason}: stopped before training began")
+        return AttemptResult(STOPPED, f"{self.stop.reason}: stopped before training began")
 
     def _say_stopping(self, until: StopsWith) -> None:
-        reason, grace = self._stop.reason or "", self.grace_seconds
+        reason, grace = self.stop.reason or "", self.grace_seconds
         self.show(Stopping(time=time.time(), reason=reason, grace_seconds=grace, until=until))
 
     def _stops_with(self) -> StopsWith:
         """Return what ends the run, by what its function did so far."""
-        if self._prepared.command or self.view is None:
+        if self.prepared.command or self.view is None:
             return "end"
         if self.view.saves:
             return "rows" if self.view.waiting_ranks else "checkpoint"
@@ -223,22 +221,23 @@ class AttemptMonitor:
     def look(self, coordinator: Coordinator) -> None:
         """Show what is new."""
         self.view = coordinator.look()
-        if self._publisher:
-            self._publisher.measure(
+        if self.publisher:
+            self.publisher.measure(
                 self.view.seconds, self.view.waits_now, steps_begun=self.view.steps_begun
             )
-            self._publisher.place(self.view.hosts)
+            self.publisher.place(self.view.hosts)
         for event in self.view.events:
             self.told = self.told.then(told_by(event))
             if isinstance(event, BadRecords):
                 self.bad_records.append(event)
-            self.show(_known(event))
+            # The coordinator only holds events of the contract.
+            self.show(cast("AnyEvent", event))
         if any(isinstance(event, CheckpointSaved) for event in self.view.events):
             self._retention.begin()
 
     def _unranked(self) -> AttemptResult | None:
         """Return the end of a run whose function reports checkpoints without the best's metric."""
-        best = self._prepared.spec.checkpoint.best
+        best = self.prepared.spec.checkpoint.best
         if best is None or self.view is None or self.view.reported.checkpoint is None:
             return None
         path = self.view.reported.checkpoint[0]
@@ -250,17 +249,17 @@ class AttemptMonitor:
     @property
     def grace_seconds(self) -> float:
         """Return how long the run may take to stop once it is asked to."""
-        ordered = self._stop.grace_seconds
-        return self._prepared.spec.grace_period_seconds if ordered is None else ordered
+        ordered = self.stop.grace_seconds
+        return self.prepared.spec.grace_period_seconds if ordered is None else ordered
 
     @property
     def ends_at(self) -> float | None:
         """Return when that is over, by time.monotonic(); None where no stop was asked for."""
-        return self._stop.ends_at(self._prepared.spec.grace_period_seconds)
+        return self.stop.ends_at(self.prepared.spec.grace_period_seconds)
 
     def _own_checkpoint(self) -> str | None:
         """Return the last checkpoint that a function reported itself; a command hears of stops."""
-        if self._prepared.command or self.view is None or self.view.reported.checkpoint is None:
+        if self.prepared.command or self.view is None or self.view.reported.checkpoint is None:
             return None
         return self.view.reported.checkpoint[0]
 
@@ -274,7 +273,7 @@ class AttemptMonitor:
             return AttemptResult.crashed(error)
         if ending and ending.stopped:
             missing = f"; no checkpoint of {ending.unsaved}" if ending.unsaved else ""
-            message = f"{self._stop.reason}: stopped {self._place()}{missing}"
+            message = f"{self.stop.reason}: stopped {self._place()}{missing}"
             return AttemptResult(STOPPED, message)
         return AttemptResult(SUCCEEDED, "")
 
@@ -295,10 +294,6 @@ class AttemptMonitor:
         self.end_events()
 
     def _tell(self, event: AnyEvent) -> None:
-        self._display.show(event)
-        if self._publisher:
-            self._publisher.show(event)
-
-
-def _known(event: Event) -> AnyEvent:
-    return event  # type: ignore[return-value]  # the coordinator only holds events of the contract
+        self.display.show(event)
+        if self.publisher:
+            self.publisher.show(event)

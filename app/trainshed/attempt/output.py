@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from trainshed.retry import READS
@@ -18,37 +19,32 @@ if TYPE_CHECKING:
 NOISY = ("ray._private.authentication.authentication_token_setup",)
 
 
+@dataclass(frozen=True)
 class Tee:
-    """Writes what it is given to a stream and to a log.
+    """Writes what it is given to a stream and to a log."""
 
-    Args:
-        stream: shown to the user.
-        log: kept.
-    """
-
-    def __init__(self, stream: TextIO, log: Appender) -> None:
-        self._stream = stream
-        self._log = log
+    stream: TextIO
+    log: Appender
 
     def write(self, text: str) -> int:
         """Write to both."""
         with contextlib.suppress(OSError):  # a full disk keeps no log, and nobody from reading on
-            self._log.write(text)
-        return self._stream.write(text)
+            self.log.write(text)
+        return self.stream.write(text)
 
     def flush(self) -> None:
         """Flush both."""
         with contextlib.suppress(OSError):
-            self._log.flush()
-        self._stream.flush()
+            self.log.flush()
+        self.stream.flush()
 
     def isatty(self) -> bool:
         """Say whether the stream is a terminal."""
-        return self._stream.isatty()
+        return self.stream.isatty()
 
     def fileno(self) -> int:
         """Return the stream's file number."""
-        return self._stream.fileno()
+        return self.stream.fileno()
 
 
 @contextlib.contextmanager

@@ -148,9 +148,14 @@ def ancestors(
     return list(takewhile(began_so, reversed(began)))[::-1]
 
 
+def ancestors_of(prepared: Prepared, number: int | None) -> list[int]:
+    """Return `ancestors` of an attempt of a run."""
+    return ancestors(prepared.folder, prepared.spec.checkpoint.resume, number)
+
+
 def checkpoints_there(prepared: Prepared, number: int | None = None) -> list[Folder]:
     """Return the checkpoints that attempt `number` could resume from, newest first."""
-    earlier = ancestors(prepared.folder, prepared.spec.checkpoint.resume, number)
+    earlier = ancestors_of(prepared, number)
     return checkpoint.candidates([prepared.folder.checkpoints(each) for each in earlier])
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainshed.attempt import resume
@@ -54,6 +55,7 @@ def superfluous(
     return [*(folder for folder in theirs if folder not in kept), *given]
 
 
+@dataclass(eq=False)
 class Retention:
     """Sweeps beside the training, for the driver, which holds the attempt.
 
@@ -64,24 +66,24 @@ class Retention:
         named: the checkpoint that the run names.
     """
 
-    def __init__(
-        self, folder: RunFolder, attempt: int, spec: CheckpointSpec, named: Folder | None
-    ) -> None:
-        self._folder = folder
-        self._number = attempt
-        self._own = folder.checkpoints(attempt)
+    folder: RunFolder
+    attempt: int
+    spec: CheckpointSpec
+    named: Folder | None
+    # Why something is still there; the driver says it once.
+    problem: str | None = None
+    _thread: threading.Thread | None = None
+
+    def __post_init__(self) -> None:
+        """Look which attempts were before."""
+        self._own = self.folder.checkpoints(self.attempt)
         self._earlier: list[Folder] = []
-        # Those of them that held anything at the last look: each is requests of a bucket.
-        self._holding: list[Folder] = []
-        self._spec = spec
-        self._named = named
-        self._thread: threading.Thread | None = None
-        # Why something is still there; the driver says it once.
-        self.problem: str | None = None
         with self._said():
-            numbers = resume.ancestors(folder, spec.resume, attempt, surely=True)
-            self._earlier = [folder.checkpoints(number) for number in numbers]
-            self._holding = self._earlier
+            wanted = self.spec.resume
+            numbers = resume.ancestors(self.folder, wanted, self.attempt, surely=True)
+            self._earlier = [self.folder.checkpoints(number) for number in numbers]
+        # Those of them that held anything at the last look: each is requests of a bucket.
+        self._holding = self._earlier
 
     def begin(self) -> None:
         """Sweep in a thread, unless one is at it or there is nothing earlier."""
@@ -105,10 +107,10 @@ class Retention:
     def _sweep(self) -> None:
         with self._said():
             # A superseded driver that has not noticed yet could delete the next one's checkpoint.
-            if self._number != max(self._folder.attempts()):
+            if self.attempt != max(self.folder.attempts()):
                 return
             self._delete(checkpoint.half_written(self._holding))
-            self._delete(superfluous(self._holding, self._own, self._spec, self._named))
+            self._delete(superfluous(self._holding, self._own, self.spec, self.named))
             self._holding = [parent for parent in self._holding if _holds_any(parent)]
 
     @contextlib.contextmanager

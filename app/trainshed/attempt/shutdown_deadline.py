@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from trainshed.attempt.signals import FENCED
@@ -19,7 +20,6 @@ from trainshed_api.names import SECONDS_AFTER_GRACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     from trainshed.attempt.monitor import AttemptMonitor
     from trainshed.attempt.result import AttemptResult
@@ -32,6 +32,7 @@ SECONDS_TO_TELL = SECONDS_AFTER_GRACE - SECONDS_TO_WRITE - SECONDS_FOR_A_POST
 SECONDS_BETWEEN_LOOKS = 0.25
 
 
+@dataclass(eq=False)
 class ShutdownDeadline:
     """The time that a driver has for its last records; without a stop as much as it takes.
 
@@ -40,12 +41,11 @@ class ShutdownDeadline:
         stop: whether and when the run was asked to end, which may be while the records are written.
     """
 
-    def __init__(self, publisher: SnapshotPublisher | None, stop: Stop) -> None:
-        self._publisher = publisher
-        self._stop = stop
-        self._over = threading.Event()
-        # One of the two ends the process, and tells how: the block, or who counts down.
-        self._turn = threading.Lock()
+    publisher: SnapshotPublisher | None
+    stop: Stop
+    _over: threading.Event = field(default_factory=threading.Event)
+    # One of the two ends the process, and tells how: the block, or who counts down.
+    _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self, driver: AttemptMonitor, verdict: AttemptResult, code: int, result: str) -> None:
         """Count down to the end of the process.
@@ -56,7 +56,7 @@ class ShutdownDeadline:
             code: of the process where the block does not end.
             result: where that is, or would be.
         """
-        publisher = self._publisher
+        publisher = self.publisher
         if publisher is None:
             return
 
@@ -75,12 +75,7 @@ class ShutdownDeadline:
         """Begin with what may take too long."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Be in time, or wait for the end of the process, which is being told."""
         with self._turn:
             self._over.set()
@@ -96,6 +91,6 @@ class ShutdownDeadline:
 
     def _say_what_is_missing(self, driver: AttemptMonitor) -> None:
         missing = [name for name in (RESULT, REPORT) if name not in driver.written]
-        if missing and self._stop.reason != FENCED:
+        if missing and self.stop.reason != FENCED:
             said = f"the storage does not answer in time: no {' and no '.join(missing)}"
             print(said, file=sys.__stderr__, flush=True)

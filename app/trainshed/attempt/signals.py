@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from trainshed_api.names import EXIT_INTERRUPTED, EXIT_TERMINATED, EXIT_TRY_AGAIN
@@ -27,17 +28,17 @@ class StopRequestedError(BaseException):
     """
 
 
+@dataclass(eq=False)
 class Stop:
     """Whether and why the run was asked to stop."""
 
-    def __init__(self) -> None:
-        self.reason: str | None = None
-        self.grace_seconds: float | None = None  # None: what the spec says
-        self.signalled = False
-        self.at_once = False  # a second signal: no checkpoint is waited for
-        self._interrupts = False
-        self.asked_at: float | None = None  # by time.monotonic()
-        self.asked = threading.Event()
+    reason: str | None = None
+    grace_seconds: float | None = None  # None: what the spec says
+    signalled: bool = False
+    at_once: bool = False  # a second signal: no checkpoint is waited for
+    _interrupts: bool = False
+    asked_at: float | None = None  # by time.monotonic()
+    asked: threading.Event = field(default_factory=threading.Event)
 
     def ask(self, number: int) -> None:
         """Take a signal in; the second one ends the run at once, the third one the process.

@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import ValidationError
@@ -102,6 +102,7 @@ def read_target(environment: Mapping[str, str]) -> Target | None:
     return Target(url, environment.get(ENV_PROGRESS_TOKEN, "")) if url else None
 
 
+@dataclass(eq=False)
 class SnapshotPublisher:
     """Posts the snapshot of one attempt from a thread, from its start to its end.
 
@@ -113,33 +114,30 @@ class SnapshotPublisher:
         timing: of the posts.
     """
 
-    def __init__(
-        self,
-        attempt: int,
-        target: Target | None,
-        started: float,
-        stop: Stop,
-        timing: Timing = DEFAULT_TIMING,
-    ) -> None:
-        self._timing = timing
-        self._snapshot = Snapshot(time=time.time(), attempt=attempt, host=socket.gethostname())
-        self._target = target
-        self._started = started
-        self._stop = stop
-        self.lose: Callable[[tuple[str, ...]], None] = lambda _: None
-        """What is done about Pods that the controller says are gone; set before the start."""
-        self._shaken_until = 0.0
-        self._seconds: Mapping[str, float] = {}
-        self._waits_for = ""
-        self._steps_begun = False
-        self._changed = threading.Condition()
-        self._urgent = True
-        self._over = False
+    attempt: int
+    target: Target | None
+    started: float
+    stop: Stop
+    timing: Timing = DEFAULT_TIMING
+    lose: Callable[[tuple[str, ...]], None] = lambda _: None
+    """What is done about Pods that the controller says are gone; set before the start."""
+    _shaken_until: float = 0.0
+    _seconds: Mapping[str, float] = field(default_factory=dict)
+    _waits_for: str = ""
+    _steps_begun: bool = False
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _urgent: bool = True
+    _over: bool = False
+
+    def __post_init__(self) -> None:
+        """Begin the snapshot."""
+        host = socket.gethostname()
+        self._snapshot = Snapshot(time=time.time(), attempt=self.attempt, host=host)
         self._thread = threading.Thread(target=self._push, name="push", daemon=True)
 
     def start(self) -> None:
         """Begin to tell how it goes."""
-        if self._target:
+        if self.target:
             self._thread.start()
 
     def show(self, event: AnyEvent) -> None:
@@ -149,7 +147,7 @@ class SnapshotPublisher:
             first_step = isinstance(event, Progress) and before.progress is None
             lost = before.workers_lost != self._snapshot.workers_lost
             if lost:
-                self._shaken_until = time.monotonic() + self._timing.shaken
+                self._shaken_until = time.monotonic() + self.timing.shaken
             if (
                 first_step
                 or lost
@@ -216,14 +214,14 @@ class SnapshotPublisher:
 
         most_seconds: for which it is told, where the caller has less time than usual.
         """
-        if self._target and self._stop.reason != FENCED:
-            signalled = self._stop.signalled
-            patience = self._timing.terminated if signalled else self._timing.last
+        if self.target and self.stop.reason != FENCED:
+            signalled = self.stop.signalled
+            patience = self.timing.terminated if signalled else self.timing.last
             if most_seconds is not None:
                 patience = min(patience, most_seconds)
             deadline = time.monotonic() + patience
-            while self._target.post(self._next()) is None and time.monotonic() < deadline:
-                time.sleep(self._timing.apart)
+            while self.target.post(self._next()) is None and time.monotonic() < deadline:
+                time.sleep(self.timing.apart)
         return SNAPSHOT_LINE + self._next().to_payload()
 
     def _finish(self, **changes: object) -> None:
@@ -236,7 +234,7 @@ class SnapshotPublisher:
         self._snapshot = Snapshot.model_validate({**dict(self._snapshot), **changes})
 
     def _push(self) -> None:
-        assert self._target
+        assert self.target
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._urgent or self._over, self._seconds_between())
@@ -244,25 +242,22 @@ class SnapshotPublisher:
                 if self._over or self._snapshot.state == "Ended":
                     return
                 self._urgent = False
-            reply = self._target.post(self._next())
+            reply = self.target.post(self._next())
             if reply == "gone":
-                self._stop.order(FENCED, 0.0)
+                self.stop.order(FENCED, 0.0)
                 return
             if reply and reply.stop:
-                self._stop.order(reply.stop.reason, reply.stop.grace_seconds)
+                self.stop.order(reply.stop.reason, reply.stop.grace_seconds)
             if reply and reply.gone:
-                self._tell_of_loss(reply.gone)
-            time.sleep(self._timing.apart)
-
-    def _tell_of_loss(self, pods: tuple[str, ...]) -> None:
-        try:
-            self.lose(pods)
-        except Exception:  # the thread must survive: it reports the run and receives stops
-            log.exception("cannot tell that %s are gone", ", ".join(pods))
+                try:
+                    self.lose(reply.gone)
+                except Exception:  # the thread must survive: it reports the run and receives stops
+                    log.exception("cannot tell that %s are gone", ", ".join(reply.gone))
+            time.sleep(self.timing.apart)
 
     def _seconds_between(self) -> float:
         is_shaken = time.monotonic() < self._shaken_until
-        return self._timing.after_a_loss if is_shaken else self._timing.between
+        return self.timing.after_a_loss if is_shaken else self.timing.between
 
     def _next(self) -> Snapshot:
         """Return the current snapshot."""
@@ -271,7 +266,7 @@ class SnapshotPublisher:
             changes: dict[str, object] = {"time": now, "sequence": self._snapshot.sequence + 1}
             if self._snapshot.state != "Ended":
                 changes["seconds"] = Seconds.model_validate(dict(self._seconds))
-                changes["wall_seconds"] = now - self._started
+                changes["wall_seconds"] = now - self.started
                 changes["waits_for"] = self._waits_for[:MAX_MESSAGE]
                 changes["steps_begun"] = self._steps_begun
             self._snapshot = self._snapshot.model_copy(update=changes)

@@ -180,8 +180,8 @@ def test_how_far_the_driver_before_came_while_this_one_looked_counts(
             before.close()
         return found
 
-    def keep(launch: Launch, *_: object) -> int:
-        launched.append(launch)
+    def keep(given: Launch, *_: object) -> int:
+        launched.append(given)
         return EXIT_INTERRUPTED
 
     monkeypatch.setattr(resume, "choose", look_long)

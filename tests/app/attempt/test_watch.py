@@ -159,7 +159,7 @@ def test_a_full_disk_is_said_once_and_later_events_are_kept_again(tmp_path: Path
 def test_an_end_without_room_for_result_and_report_is_still_an_end(tmp_path: Path) -> None:
     prepared, attempt, driver, display = make_driver(tmp_path)
     with files_of_at_most(100):
-        write_ending(prepared, attempt, driver, AttemptResult("Succeeded", ""), started=0.0)
+        write_ending(driver, AttemptResult("Succeeded", ""), started=0.0)
 
     last = display.events[-1]
     assert isinstance(last, Finished)
@@ -278,13 +278,13 @@ def test_a_second_signal_ends_at_once_with_a_result_that_names_the_newest_checkp
     tmp_path: Path,
 ) -> None:
     stop = Stop()
-    prepared, attempt, driver, _ = make_driver(tmp_path, stop)
+    prepared, _, driver, _ = make_driver(tmp_path, stop)
     stop.ask(signal.SIGINT)
     stop.ask(signal.SIGINT)
     seen: list[Event] = [make_progress(7), make_checkpoint(4, "c4")]
     coordinator = cast("actor.Coordinator", Coordinator(make_view(events=seen), make_view()))
     verdict = driver.watch(coordinator, Work(10**9))
-    write_ending(prepared, attempt, driver, verdict, started=0.0)
+    write_ending(driver, verdict, started=0.0)
 
     message = (
         "Interrupted: ended at once by a second signal; the newest checkpoint is that of step 4"
@@ -424,7 +424,7 @@ def test_an_attempt_that_was_overtaken_ends_where_no_controller_tells_it(tmp_pat
 def test_only_the_last_attempt_writes_beside_the_attempts(tmp_path: Path) -> None:
     prepared, attempt, driver, _ = make_driver(tmp_path)
     prepared.folder.claim(prepared.spec_hash, fresh=False, number=2).close()
-    write_ending(prepared, attempt, driver, AttemptResult("Succeeded", ""), started=0.0)
+    write_ending(driver, AttemptResult("Succeeded", ""), started=0.0)
 
     assert prepared.folder.at.names() == ["attempts", "run.json"]
     *_, last = attempt.folder.lines(METRICS)
@@ -476,11 +476,11 @@ def test_what_a_function_of_ray_trains_alone_reports_is_ranked_or_the_end(tmp_pa
 
 
 def test_a_run_that_failed_left_word_of_how_far_it_came(tmp_path: Path) -> None:
-    prepared, attempt, driver, _ = make_driver(tmp_path)
+    prepared, _, driver, _ = make_driver(tmp_path)
     seen: list[Event] = [make_progress(4, metrics={"loss": 0.5}), make_checkpoint(4, "c4")]
     coordinator = Coordinator(make_view(events=seen), make_view(failure=FAILURE))
     verdict = driver.watch(cast("actor.Coordinator", coordinator), Work(3))
-    write_ending(prepared, attempt, driver, verdict, started=0.0)
+    write_ending(driver, verdict, started=0.0)
 
     result = ResultRecord.model_validate_json(prepared.folder.at.read(RESULT))
     assert (result.outcome, result.step, result.metrics) == ("Failed", 6, {"loss": 0.5})
