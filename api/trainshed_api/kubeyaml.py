@@ -134,16 +134,13 @@ def _parse_number(text: str) -> int | float | None:
         integer = int(sign + digits, base)
     elif _DECIMAL.fullmatch(plain):
         integer = int(plain)
-    if integer is not None and _fits_64_bits(plain, integer):
+    # An unsigned number is tried last and takes no sign.
+    most = 2**63 - 1 if plain[0] in "+-" else _UINT64_MAX
+    if integer is not None and _INT64_MIN <= integer <= most:
         return integer
     if _FLOAT.fullmatch(plain) and math.isfinite(number := float(plain)):
         return number
     return None
-
-
-def _fits_64_bits(plain: str, integer: int) -> bool:
-    # An unsigned number is tried last and takes no sign.
-    return _INT64_MIN <= integer < 2**63 or (plain[0] not in "+-" and 0 <= integer <= _UINT64_MAX)
 
 
 def _convert(node: Node, source: str, parents: tuple[Node, ...]) -> JsonValue:

@@ -64,7 +64,13 @@ def _written(text: str, source: str, settings: Sequence[str]) -> Document:
 
 def load_document(text: str, source: str) -> Document:
     """Return the one object of a text, not yet validated. Raises SpecError for none or several."""
-    documents = _parse_documents(text, source)
+    documents: list[JsonValue] | None = None
+    # Like kubectl: what begins like JSON is tried as JSON, which may be indented by tabs.
+    if text.lstrip().startswith("{"):
+        with contextlib.suppress(ValueError):
+            documents = [parse_json(text)]
+    if documents is None:
+        documents = parse_yaml(text, source)
     if len(documents) != 1:
         got = f"{len(documents)} documents" if documents else "an empty file"
         raise SpecError([Problem(source, got, "exactly one TrainingRun")], source)
@@ -72,14 +78,6 @@ def load_document(text: str, source: str) -> Document:
     if not isinstance(document, dict):
         raise SpecError([Problem(source, show_value(document), "a TrainingRun object")], source)
     return document
-
-
-def _parse_documents(text: str, source: str) -> list[JsonValue]:
-    # Like kubectl: what begins like JSON is tried as JSON, which may be indented by tabs.
-    if text.lstrip().startswith("{"):
-        with contextlib.suppress(ValueError):
-            return [parse_json(text)]
-    return parse_yaml(text, source)
 
 
 def set_value(document: Document, path: str, text: str) -> Document:

@@ -14,6 +14,9 @@ SHORT_NAME: Final = "trun"
 # Ray nodes (and the Pods behind them) say with this label to which group they belong.
 NODE_GROUP_LABEL: Final = "trainshed.dev/group"
 
+# Where a spec has its datasets, as in error messages.
+DATASETS: Final = "spec.data.datasets"
+
 ENV_PREFIX: Final = "TRAINSHED_"
 ENV_HOME: Final = "TRAINSHED_HOME"  # relative paths of a spec lie under it
 ENV_SPEC: Final = "TRAINSHED_SPEC"  # the resolved TrainingRun as one JSON value

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from trainshed_api.code import REMOTE_ARCHIVE
 from trainshed_api.data import LOCAL_BUFFER
 from trainshed_api.frameworks import RULES as FRAMEWORKS
-from trainshed_api.names import BUCKET_SCHEMES
+from trainshed_api.names import BUCKET_SCHEMES, DATASETS
 from trainshed_api.quantity import MOST_BYTES, MOST_CORES, parse_quantity
 from trainshed_api.schema import BYTES_EXAMPLE, CORES_EXAMPLE, want_quantity
 from trainshed_api.shape import training_run_shape
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from trainshed_api.shape import Shape
 
 SPEC = "spec"
-DATASETS = "spec.data.datasets"
 DATASET = f"{DATASETS}.NAME"
 
 

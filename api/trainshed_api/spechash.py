@@ -46,7 +46,7 @@ _ABSENT = "(not set)"
 
 def hashed_part(spec: TrainingRunSpec) -> dict[str, JsonValue]:
     """Return the part of the spec, defaults filled, that makes another training when it changes."""
-    return _part(spec, speed=False)
+    return _fields(spec, spec.to_dict(), "", speed=False)
 
 
 def spec_hash(spec: TrainingRunSpec) -> str:
@@ -54,7 +54,7 @@ def spec_hash(spec: TrainingRunSpec) -> str:
 
     Order of keys and 5.0 for 5 do not matter.
     """
-    return _sha256(_part(spec, speed=True))
+    return _sha256(_fields(spec, spec.to_dict(), "", speed=True))
 
 
 def training_hash(spec: TrainingRunSpec) -> str:
@@ -97,14 +97,10 @@ def _sha256(part: dict[str, JsonValue]) -> str:
     return hashlib.sha256(canonical_json(part).encode()).hexdigest()
 
 
-def _part(spec: TrainingRunSpec, *, speed: bool) -> dict[str, JsonValue]:
-    """Return what is hashed; speed: with what the first release took for more than speed."""
-    return _fields(spec, spec.to_dict(), "", speed)
-
-
 def _fields(
     model: SpecModel, written: dict[str, JsonValue], place: str, speed: bool
 ) -> dict[str, JsonValue]:
+    """Return what is hashed; speed: with what the first release took for more than speed."""
     part: dict[str, JsonValue] = {}
     for attribute, field in type(model).model_fields.items():
         name, value = field.alias or attribute, getattr(model, attribute)

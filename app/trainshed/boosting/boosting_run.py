@@ -127,8 +127,10 @@ class BoostingRun(BaseRun):
         booster = self._state.begin(settings, [train.data, *others], watch)
         keep_texts(booster, train.categories)
         is_sampled = draws_samples(settings)
-        while not self._is_done(booster, rounds, watch):
+        while self._loop.position.epoch == 0 and not watch.is_over:
             number = booster.num_boosted_rounds()
+            if number >= rounds:
+                break
             if is_sampled:
                 forget_samples(booster)
             booster.update(train.data, iteration=number, fobj=objective)
@@ -188,10 +190,6 @@ class BoostingRun(BaseRun):
                 "cut features at other places, so the trees that follow are not the same"
             )
         super().announce()
-
-    def _is_done(self, booster: xgboost.Booster, rounds: int, watch: EarlyStoppingState) -> bool:
-        is_over = self._loop.position.epoch > 0 or watch.is_over
-        return is_over or booster.num_boosted_rounds() >= rounds
 
     def _means(self, scores: Scores) -> Scores:
         """Return the means over ranks: a metric of the function's own knows this rank's rows."""

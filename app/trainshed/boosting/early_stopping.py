@@ -31,6 +31,7 @@ class EarlyStopping:
     min_delta: float = 0.0
 
 
+@dataclass
 class EarlyStoppingState:
     """Counts the rounds since the best score.
 
@@ -38,12 +39,11 @@ class EarlyStoppingState:
         rule: when to stop; None: never.
     """
 
-    def __init__(self, rule: EarlyStopping | None) -> None:
-        self._rule = rule
-        self.best: float | None = None
-        self.best_round = 0
-        self._waited = 0
-        self._judged_by = "the score"
+    rule: EarlyStopping | None
+    best: float | None = None
+    best_round: int = 0
+    _waited: int = 0
+    _judged_by: str = "the score"
 
     def see(self, number: int, scores: Mapping[str, Mapping[str, float]]) -> bool:
         """Take in a round's scores, by dataset and metric; return whether it is the best.
@@ -51,12 +51,14 @@ class EarlyStoppingState:
         Raises:
             ValueError: when there is no such score.
         """
-        rule = self._rule
+        rule = self.rule
         if rule is None:
             return False
         dataset, metric, score = _pick(rule, scores)
         self._judged_by = f"{dataset}.{metric}"
-        maximize = _is_maximized(metric) if rule.maximize is None else rule.maximize
+        maximize = rule.maximize
+        if maximize is None:
+            maximize = metric != "mape" and metric.startswith(_MAXIMIZED)
         sign = 1.0 if maximize else -1.0
         if self.best is not None and not sign * (score - self.best) > rule.min_delta:
             self._waited += 1
@@ -67,7 +69,7 @@ class EarlyStoppingState:
     @property
     def is_over(self) -> bool:
         """Say whether to stop."""
-        return self._rule is not None and self._waited >= self._rule.rounds
+        return self.rule is not None and self._waited >= self.rule.rounds
 
     def describe(self, done: int, planned: int) -> str:
         """Return the message for a stop before the last planned round."""
@@ -103,7 +105,3 @@ def _pick(rule: EarlyStopping, scores: Mapping[str, Mapping[str, float]]) -> tup
     if metric not in found:
         raise ValueError(f"early stopping: {dataset} has no {metric}, only {', '.join(found)}")
     return dataset, metric, found[metric]
-
-
-def _is_maximized(metric: str) -> bool:
-    return metric != "mape" and metric.startswith(_MAXIMIZED)

@@ -233,6 +233,7 @@ def _width(values: Array) -> int | None:
     return None if values.ndim == 1 else int(np.prod(values.shape[1:]))
 
 
+@dataclass
 class Groups:
     """Deals whole groups of rows to ranks: the n-th group of the data is rank n % ranks's.
 
@@ -241,11 +242,10 @@ class Groups:
         world_size: number of ranks.
     """
 
-    def __init__(self, rank: int, world_size: int) -> None:
-        self._rank = rank
-        self._world_size = world_size
-        self._seen: dict[object, int] = {}
-        self._last: object = None
+    rank: int
+    world_size: int
+    _seen: dict[object, int] = field(default_factory=dict)
+    _last: object = None
 
     def number(self, values: Array) -> NDArray[np.int64]:
         """Return the number of each row's group, shape (rows,).
@@ -267,16 +267,16 @@ class Groups:
         """Return the groups there are, at most as many as ranks: no more is read."""
         for table in tables:
             self.number(table[column])
-            if len(self._seen) >= self._world_size:
+            if len(self._seen) >= self.world_size:
                 break
-        return min(len(self._seen), self._world_size)
+        return min(len(self._seen), self.world_size)
 
     def whole(self, tables: Iterator[Columns], column: str) -> Iterator[Grouped]:
         """Yield this rank's groups, none of them cut by the end of a table."""
         held: Grouped | None = None
         for table in tables:
             numbers = self.number(table[column])
-            mine = numbers % self._world_size == self._rank
+            mine = numbers % self.world_size == self.rank
             rows = {name: values[mine] for name, values in table.items()}
             both = Grouped(rows, numbers[mine]).below(held)
             last = int(np.searchsorted(both.numbers, both.numbers[-1])) if len(both.numbers) else 0

@@ -35,17 +35,14 @@ def run(file: Path | None, settings: tuple[str, ...], fresh: bool) -> None:
 
         options = begin.RunOptions(fresh, time.time() - process_age_seconds(), stop)
         try:
-            ended = (
-                _run_here(file, settings, options) if file else begin.begin_job(settings, options)
-            )
+            if file:
+                place, beside = place_of(file), file.absolute().parent
+                wanted = load_file(file, settings)
+                code.enter(wanted.spec.code, beside)
+                ended = begin.begin(wanted, place, beside, options)
+            else:
+                ended = begin.begin_job(settings, options)
         except StopRequestedError:
             click.echo(f"{stop.reason}: stopped before an attempt began", err=True)
             ended = stop.exit_code
         leave(ended)
-
-
-def _run_here(file: Path, settings: tuple[str, ...], options: begin.RunOptions) -> int:
-    place, beside = place_of(file), file.absolute().parent
-    wanted = load_file(file, settings)
-    code.enter(wanted.spec.code, beside)
-    return begin.begin(wanted, place, beside, options)

@@ -139,7 +139,8 @@ def lanes_of(plan: DatasetPlan, spent: Spending, means: Means) -> list[StageRate
     found = sorted((key for key in spent if _is_streaming(plan, key)), key=_place)
     stages = {key: spent[key].seconds for key in found}
     given = spent.get(StageKey(plan.name, BATCH), NOTHING).rows
-    of_worker = {key: each for key, each in stages.items() if _is_in_worker(plan, key)}
+    in_worker = (TRANSFER, BATCH, COLLATE, DEVICE, *([AUGMENT] if plan.augments_in_worker else []))
+    of_worker = {key: each for key, each in stages.items() if key.stage.startswith(in_worker)}
     of_data = {key: each for key, each in stages.items() if key not in of_worker}
     made = spent.get(StageKey(plan.name, DEAL), NOTHING).rows
     who = "CPU for data" if means.cpus == 1 else "CPUs for data"
@@ -203,10 +204,3 @@ def _is_streaming(plan: DatasetPlan, key: StageKey) -> bool:
     if key.stage == READ:
         return not is_once or part.cache == "disk"
     return not (is_once and key.stage.startswith(TRANSFORMS))
-
-
-def _is_in_worker(plan: DatasetPlan, key: StageKey) -> bool:
-    """Say whether the thread of a worker does it that makes its batches."""
-    if key.stage in (TRANSFER, BATCH, COLLATE, DEVICE):
-        return True
-    return key.stage.startswith(AUGMENT) and plan.augments_in_worker

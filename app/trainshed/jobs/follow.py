@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -79,6 +80,7 @@ async def _tail(jobs: Jobs, job_id: str, taken: int, take: Callable[[str], None]
     return taken
 
 
+@dataclass
 class LogReader:
     """Tells a driver's events from all else that it prints.
 
@@ -88,10 +90,9 @@ class LogReader:
         since: seconds since 1970; older events are those of a job of the same id before.
     """
 
-    def __init__(self, display: Display, say: Callable[[str], None], since: float) -> None:
-        self._display = display
-        self._say = say
-        self._since = since
+    display: Display
+    say: Callable[[str], None]
+    since: float
 
     def take(self, line: str) -> None:
         """Take the next line in."""
@@ -101,8 +102,8 @@ class LogReader:
             except ValueError:
                 pass
             else:
-                if event.time >= self._since:
-                    self._display.show(event)
+                if event.time >= self.since:
+                    self.display.show(event)
                 return
         if not line.startswith(SNAPSHOT_LINE):
-            self._say(line)
+            self.say(line)

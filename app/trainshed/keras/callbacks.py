@@ -63,14 +63,10 @@ def _plain(callback: tf.keras.callbacks.Callback) -> dict[str, object]:
             found[name] = value.item()
         elif value is None or isinstance(value, (bool, int, float, str)):
             found[name] = value
-        elif _is_weights(value):
+        elif isinstance(value, list) and all(isinstance(each, np.ndarray) for each in value):
+            # What model.get_weights() returns, such as the best ones so far.
             found[name] = [np.array(each) for each in value]
     return found
-
-
-def _is_weights(value: object) -> bool:
-    """Say whether it is what model.get_weights() returns, such as the best ones so far."""
-    return isinstance(value, list) and all(isinstance(each, np.ndarray) for each in value)
 
 
 def _changes(now: dict[str, object], fresh: dict[str, object]) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 AHEAD = 1
 
 
+@dataclass(eq=False)
 class Fed:
     """One pass over a dataset, for one rank.
 
@@ -33,15 +35,12 @@ class Fed:
         is_weighted: whether rows have the weights that training needs.
     """
 
-    def __init__(
-        self, batches: Iterator[Batch], pair: Pair, world_size: int, *, is_weighted: bool
-    ) -> None:
-        self._batches = batches
-        self._pair = pair
-        self._world_size = world_size
-        self._is_weighted = is_weighted
-        self.totals: list[int] = []
-        self.error: Exception | None = None
+    batches: Iterator[Batch]
+    pair: Pair
+    world_size: int
+    is_weighted: bool
+    totals: list[int] = field(default_factory=list)
+    error: Exception | None = None
 
     def dataset(self, strategy: tf.distribute.Strategy) -> tf.data.Dataset:
         """Return the pass as Keras evaluates it."""
@@ -56,7 +55,7 @@ class Fed:
             made = tf.data.Dataset.from_generator(generate, output_signature=signature)
             return made.prefetch(AHEAD)
 
-        if self._world_size == 1:
+        if self.world_size == 1:
             return make()
         return strategy.distribute_datasets_from_function(make)
 
@@ -71,9 +70,9 @@ class Fed:
         """
         shapes: list[tuple[int, ...]] | None = None
         try:
-            for batch in self._batches:
+            for batch in self.batches:
                 columns = {name: tensor.numpy() for name, tensor in batch.tensors.items()}
-                element = self._weigh(_tuples(self._pair(columns)), batch)
+                element = self._weigh(_tuples(self.pair(columns)), batch)
                 now = [np.shape(array)[1:] for array in tf.nest.flatten(element)]
                 if shapes is not None and now != shapes:
                     raise ValueError(
@@ -97,9 +96,9 @@ class Fed:
             raise ValueError(
                 f"pair: got {said}; want (inputs, targets) or (inputs, targets, weights)"
             )
-        if not self._is_weighted or self._world_size == 1:
+        if not self.is_weighted or self.world_size == 1:
             return element
-        weight = batch.rows * self._world_size / batch.total
+        weight = batch.rows * self.world_size / batch.total
         rows = len(next(iter(batch.tensors.values())))  # one that counts for nothing is there too
         own = element[2] if len(element) == 3 else np.ones(rows)  # noqa: PLR2004 - as above
         return (*element[:2], np.asarray(own, dtype=np.float32) * np.float32(weight))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from trainshed.keras.callbacks import Memory
 
 
+@dataclass(eq=False)
 class KerasState:
     """A compiled model, built on all ranks alike.
 
@@ -30,15 +32,14 @@ class KerasState:
 
     model_file = KERAS
 
-    def __init__(self, model: tf.keras.Model, strategy: tf.distribute.Strategy) -> None:
-        self._model = model
-        self._strategy = strategy
-        # Set where callbacks are: what they remember now.
-        self.remember: Callable[[], Sequence[Memory]] = list
-        # What they remembered in the checkpoint that was loaded.
-        self.remembered: Sequence[Memory] = ()
-        # Whether a callback has ended the training.
-        self.is_over = False
+    model: tf.keras.Model
+    strategy: tf.distribute.Strategy
+    # Set where callbacks are: what they remember now.
+    remember: Callable[[], Sequence[Memory]] = list
+    # What they remembered in the checkpoint that was loaded.
+    remembered: Sequence[Memory] = ()
+    # Whether a callback has ended the training.
+    is_over: bool = False
 
     def objects(self) -> dict[str, TrackedObject]:
         """Return the names of what is written; the model's file holds its optimizer too."""
@@ -56,12 +57,12 @@ class KerasState:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, KERAS.name)
             # Named: without it Keras writes HDF5 in any thread but the one that imported it first.
-            self._model.save(file, save_format="keras_v3")
+            self.model.save(file, save_format="keras_v3")
             return {MODEL: file.read_bytes()}
 
     def state(self) -> dict[str, object]:
         """Return what the file does not hold, or does not give back."""
-        optimizer = _inner_optimizer(self._model)
+        optimizer = _inner_optimizer(self.model)
         return {
             "optimizer": type(optimizer).__name__,
             "learningRate": self._learning_rate(),
@@ -81,7 +82,7 @@ class KerasState:
         """
         model = saved[MODEL]
         assert isinstance(model, bytes)
-        mine = type(_inner_optimizer(self._model)).__name__
+        mine = type(_inner_optimizer(self.model)).__name__
         if mine != saved["optimizer"]:
             raise ValueError(
                 f"track: got the optimizer {mine}; want {saved['optimizer']}, with which the "
@@ -90,13 +91,13 @@ class KerasState:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, KERAS.name)
             file.write_bytes(model)
-            with self._strategy.scope():
+            with self.strategy.scope():
                 # Else it has no slots yet that could be filled.
-                self._model.optimizer.build(self._model.trainable_variables)
-                self._model.load_weights(file)
+                self.model.optimizer.build(self.model.trainable_variables)
+                self.model.load_weights(file)
                 # A number that callbacks set is no variable that Keras reads back.
                 if saved["learningRate"] is not None:
-                    self._model.optimizer.learning_rate = saved["learningRate"]
+                    self.model.optimizer.learning_rate = saved["learningRate"]
         callbacks = saved["callbacks"]
         assert isinstance(callbacks, list)
         self.remembered = [_from_tensors(memory) for memory in callbacks]
@@ -105,7 +106,7 @@ class KerasState:
     def _learning_rate(self) -> float | None:
         """Return it where it is a number; a schedule follows the optimizer's steps by itself."""
         # The private name: the public one is the schedule's value of now.
-        rate = _inner_optimizer(self._model)._learning_rate
+        rate = _inner_optimizer(self.model)._learning_rate
         return None if callable(rate) else float(rate.numpy())
 
 

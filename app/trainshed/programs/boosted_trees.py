@@ -161,7 +161,9 @@ def train(config: dict[str, object]) -> None:
         scored={"train": matrix, **others},
         early_stopping=stopping if options.early_stopping_rounds else None,
     )
-    run.show_importance("gain of each feature", _gains(booster.get_score(importance_type="gain")))
+    gains = booster.get_score(importance_type="gain")
+    shares = {name: float(np.sum(gain)) for name, gain in gains.items()}
+    run.show_importance("gain of each feature", shares)
     if options.objective.startswith(_OF_CLASSES) and "valid" in others:
         _show_confusion(run, options, others["valid"])
 
@@ -246,10 +248,6 @@ def _names(config: object) -> Iterator[str]:
     elif isinstance(config, list):
         for value in config:
             yield from _names(value)
-
-
-def _gains(scores: Mapping[str, float | list[float]]) -> dict[str, float]:
-    return {name: float(np.sum(gain)) for name, gain in scores.items()}
 
 
 def _show_confusion(run: BoostingRun, options: BoostedTreesOptions, valid: Matrix) -> None:

@@ -1,5 +1,7 @@
 """Labels that are no class, found where they reach the model."""
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -8,6 +10,7 @@ from torch import Tensor
 LOOK_EVERY_CHECKS = 50
 
 
+@dataclass
 class LabelGuard:
     """Checks that the labels of one dataset are within 0..classes-1.
 
@@ -16,12 +19,11 @@ class LabelGuard:
     clamped, because a loss that indexes out of range would poison the device.
     """
 
-    def __init__(self, dataset: str, column: str, classes: int) -> None:
-        self._dataset = dataset
-        self._column = column
-        self._classes = classes
-        self._checks = 0
-        self._first: Tensor | None = None  # (3,): is there one, its value, its step
+    dataset: str
+    column: str
+    classes: int
+    _checks: int = 0
+    _first: Tensor | None = None  # (3,): is there one, its value, its step
 
     def check(self, labels: Tensor, step: int) -> Tensor:
         """Return `labels` (B,) as int64 that a loss may index with.
@@ -31,19 +33,19 @@ class LabelGuard:
         """
         if labels.ndim != 1 or labels.is_floating_point() or labels.is_complex():
             raise ValueError(
-                f'dataset "{self._dataset}", column "{self._column}": labels must be one whole '
+                f'dataset "{self.dataset}", column "{self.column}": labels must be one whole '
                 f"number a row, got {labels.dtype} of shape {tuple(labels.shape)}"
             )
         labels = labels.long()
         if labels.numel() == 0:
             return labels
-        wrong = (labels < 0) | (labels >= self._classes)
+        wrong = (labels < 0) | (labels >= self.classes)
         if labels.device.type == "cpu":
             if bool(wrong.any()):
                 self._complain(int(labels[wrong][0]), step)
             return labels
         self._note(labels, wrong, step)
-        return labels.clamp(0, self._classes - 1)
+        return labels.clamp(0, self.classes - 1)
 
     def finish(self) -> None:
         """Raise for a wrong label that was noted on the device and not yet read."""
@@ -64,7 +66,7 @@ class LabelGuard:
 
     def _complain(self, value: int, step: int) -> None:
         raise ValueError(
-            f'dataset "{self._dataset}", column "{self._column}": label {value} at step {step} is '
-            f"no class; with spec.config.classes {self._classes} labels go from 0 to "
-            f"{self._classes - 1}"
+            f'dataset "{self.dataset}", column "{self.column}": label {value} at step {step} is '
+            f"no class; with spec.config.classes {self.classes} labels go from 0 to "
+            f"{self.classes - 1}"
         )

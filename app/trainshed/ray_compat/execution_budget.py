@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _KEY = "trainshed-course"
 
 
+@dataclass(eq=False)
 class ExecutionBudget:
     """What an execution takes of CPUs and memory, for the one that follows it.
 
@@ -35,22 +37,19 @@ class ExecutionBudget:
         before: the one that it follows, which may still go on.
     """
 
-    def __init__(
-        self, cpus: int, task_cpus: int = 1, before: ExecutionBudget | None = None
-    ) -> None:
-        self._cpus = cpus
-        self._task_cpus = task_cpus
-        self._before = before
-        self._takes = _NOTHING
-        self._queued: Callable[[], int] = lambda: 0
-        self._is_over = False
-        self._lock = threading.Lock()
-        self._may_be_followed = threading.Event()
+    cpus: int
+    task_cpus: int = 1
+    before: ExecutionBudget | None = None
+    _takes: ExecutionResources = field(default_factory=ExecutionResources.zero)
+    _queued: Callable[[], int] = int  # which returns 0
+    _is_over: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _may_be_followed: threading.Event = field(default_factory=threading.Event)
 
     @property
     def takes(self) -> ExecutionResources:
         """Return what it takes, and those before it."""
-        before, memory = self._before, self._takes.object_store_memory + self._queued()
+        before, memory = self.before, self._takes.object_store_memory + self._queued()
         own = self._takes.copy(object_store_memory=memory)
         return own.add(before.takes) if before else own
 
@@ -64,7 +63,7 @@ class ExecutionBudget:
             if self._is_over:  # Ray Data's loop may end after what it was asked for
                 return
             self._takes = takes
-        if has_begun_all and self._cpus - self.takes.cpu >= self._task_cpus:
+        if has_begun_all and self.cpus - self.takes.cpu >= self.task_cpus:
             self._may_be_followed.set()
 
     def wait_for_takers(self, queued: Callable[[], int]) -> None:
@@ -77,7 +76,7 @@ class ExecutionBudget:
         """Take nothing any more."""
         with self._lock:
             self._is_over = True
-            self._before, self._takes, self._queued = None, _NOTHING, lambda: 0
+            self.before, self._takes, self._queued = None, _NOTHING, int
         self._may_be_followed.set()
 
     def left_of(self, limits: ExecutionResources) -> ExecutionResources:
@@ -85,12 +84,12 @@ class ExecutionBudget:
 
         One task it may have whatever they do: who reads it alone must not wait for their end.
         """
-        before = self._before
+        before = self.before
         if before is None:
             return limits
         taken = before.takes
         return limits.copy(
-            cpu=max(self._task_cpus, limits.cpu - taken.cpu),
+            cpu=max(self.task_cpus, limits.cpu - taken.cpu),
             object_store_memory=max(0, limits.object_store_memory - taken.object_store_memory),
         )
 

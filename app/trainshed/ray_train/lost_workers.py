@@ -46,16 +46,16 @@ class SkipLostWorkers(WorkerGroupCallback):
         state._shutdown_workers = _shut_down
 
 
+@dataclass(eq=False)
 class TellHosts(WorkerGroupCallback):
     """Says on which hosts a group of workers runs, before it does anything."""
 
-    def __init__(self, coordinator: Coordinator) -> None:
-        self._coordinator = coordinator
+    coordinator: Coordinator
 
     def after_worker_group_start(self, worker_group: WorkerGroup) -> None:
         """Say it once all of its actors are there."""
         hosts = {worker.metadata.hostname for worker in worker_group.get_workers()}
-        self._coordinator.place(sorted(hosts))
+        self.coordinator.place(sorted(hosts))
 
 
 @dataclass(frozen=True)

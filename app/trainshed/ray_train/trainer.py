@@ -7,6 +7,7 @@ them.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ray.train.v2._internal import constants
@@ -43,6 +44,7 @@ FOR_THE_CONTROLLER = {
 }
 
 
+@dataclass(eq=False)
 class PlainEnvironment(WorkerGroupCallback):
     """Starts workers without a separate runtime environment.
 
@@ -53,15 +55,14 @@ class PlainEnvironment(WorkerGroupCallback):
         settings: that are handed over all the same, where somebody has set them.
     """
 
-    def __init__(self, settings: Set[str]) -> None:
-        self._settings = settings
+    settings: Set[str]
 
     def before_worker_group_start(
         self,
         worker_group_context: WorkerGroupContext,  # noqa: ARG002 - Ray's signature
     ) -> None:
         """Let no more than that be handed over."""
-        constants.ENV_VARS_TO_PROPAGATE = set(self._settings)
+        constants.ENV_VARS_TO_PROPAGATE = set(self.settings)
 
 
 class Trainer(DataParallelTrainer):

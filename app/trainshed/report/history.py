@@ -13,7 +13,6 @@ from trainshed.display.formatting import (
 )
 from trainshed.report.load import AttemptHistory, RunData
 from trainshed.report.metrics import find_best
-from trainshed.storage.folder import Folder
 from trainshed_api.progress import (
     AnyEvent,
     CheckpointSaved,
@@ -74,15 +73,17 @@ def list_attempts(run: RunData) -> Iterator[AttemptRow]:
         started, finished = attempt.started, attempt.finished
         steps = [s for e in attempt.events if (s := getattr(e, "step", None)) is not None]
         times = [event.time for event in attempt.events]
+        span = times[-1] - times[0] if times else None
         is_last = attempt is run.attempts[-1]
+        unended = "still running" if is_last and run.result is None else "cut off"
         yield AttemptRow(
             number=str(attempt.number),
             started=say_moment(_began(attempt, times)),
             origin=say_resume(started.resumed_from, run.step_name) if started else MISSING,
             workers=say_count(started.workers) if started else MISSING,
             step=say_count(max(steps, default=None)),
-            took=say_duration(finished.wall_seconds if finished else _span(times)),
-            ended=finished.outcome if finished else _say_unended(run, is_last),
+            took=say_duration(finished.wall_seconds if finished else span),
+            ended=finished.outcome if finished else unended,
         )
 
 
@@ -105,7 +106,7 @@ def list_checkpoints(run: RunData) -> CheckpointList:
                 step=say_count(event.step),
                 epoch=say_count(event.epoch),
                 blocked=say_duration(event.blocked_seconds),
-                path=_shorten(event.path, run.folder),
+                path=event.path.removeprefix(f"{run.folder}/"),
                 marks=tuple(marks),
             )
         )
@@ -147,20 +148,8 @@ def _say_event(event: AnyEvent, attempt: AttemptHistory, step_name: StepName) ->
     return ""
 
 
-def _say_unended(run: RunData, is_last: bool) -> str:
-    return "still running" if is_last and run.result is None else "cut off"
-
-
 def _began(attempt: AttemptHistory, times: list[float]) -> float | None:
     """Return when an attempt began: its first event comes once workers are there."""
     if finished := attempt.finished:
         return finished.time - finished.wall_seconds
     return times[0] if times else None
-
-
-def _span(times: list[float]) -> float | None:
-    return times[-1] - times[0] if times else None
-
-
-def _shorten(path: str, folder: Folder) -> str:
-    return path.removeprefix(f"{folder}/")

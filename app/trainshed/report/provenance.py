@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from trainshed.display.formatting import say_bytes, say_moment
 from trainshed.report.load import RunData
-from trainshed_api.records import DataRecord, GitState, MachineRecord
+from trainshed_api.records import DataRecord
 
 Fact = tuple[str, str]
 
@@ -20,12 +20,16 @@ class FactGroup:
 
 def list_provenance(run: RunData) -> Iterator[FactGroup]:
     """The groups of facts that are known, each with at least one fact."""
-    provenance = run.provenance
+    provenance, machine = run.provenance, run.provenance.machine
     groups = {
         "Run": tuple(_run_facts(run)),
         "Data": tuple(_data_facts(provenance.data)),
         "Versions": tuple(provenance.versions.items()),
-        "Machine": tuple(_machine_facts(provenance.machine)),
+        "Machine": (
+            ("CPUs", str(machine.cpus)),
+            ("memory", say_bytes(machine.memory_bytes)),
+            ("GPUs", str(machine.gpus) if machine.gpus else "none"),
+        ),
     }
     for title, facts in groups.items():
         if facts:
@@ -38,15 +42,12 @@ def _run_facts(run: RunData) -> Iterator[Fact]:
     if run.result:
         yield "finished", say_moment(run.result.finished_at)
     yield "spec hash", provenance.spec_hash
-    yield "code", _say_code(provenance.git)
+    if git := provenance.git:
+        yield "code", git.commit + (" with uncommitted changes" if git.dirty else "")
+    else:
+        yield "code", "not under git"
     if run.result and run.result.checkpoint:
         yield "checkpoint", run.result.checkpoint.path
-
-
-def _say_code(git: GitState | None) -> str:
-    if git is None:
-        return "not under git"
-    return git.commit + (" with uncommitted changes" if git.dirty else "")
 
 
 def _data_facts(data: dict[str, DataRecord]) -> Iterator[Fact]:
@@ -55,9 +56,3 @@ def _data_facts(data: dict[str, DataRecord]) -> Iterator[Fact]:
         rows = "" if dataset.rows is None else f"{dataset.rows:,} rows, "
         size = f"{rows}{files}, {say_bytes(dataset.bytes)}"
         yield name, f"{size}, fingerprint {dataset.fingerprint}"
-
-
-def _machine_facts(machine: MachineRecord) -> Iterator[Fact]:
-    yield "CPUs", str(machine.cpus)
-    yield "memory", say_bytes(machine.memory_bytes)
-    yield "GPUs", str(machine.gpus) if machine.gpus else "none"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from trainshed_api.rules import DATASETS
+from trainshed_api.names import DATASETS
 
 # Stages, in the order in which rows pass them.
 TRANSFORMS, AUGMENT = "transforms", "augment"  # of functions, with an index in brackets

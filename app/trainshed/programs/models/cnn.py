@@ -34,12 +34,11 @@ def build(options: CnnOptions) -> nn.Sequential:
     """
     shrink = 2**options.depth
     if options.image_size % shrink:
-        raise fault(
-            "depth",
-            options.depth,
-            f"at most {_most_halvings(options.image_size)}: each stage halves a picture, and "
-            f"spec.config.imageSize is {options.image_size}",
-        )
+        size = options.image_size
+        # The lowest set bit of a number is the largest power of two that divides it.
+        most = (size & -size).bit_length() - 1
+        want = f"at most {most}: each stage halves a picture, and spec.config.imageSize is {size}"
+        raise fault("depth", options.depth, want)
     layers: list[nn.Module] = []
     channels = options.channels
     for stage in range(options.depth):
@@ -64,8 +63,3 @@ def _stage(channels_in: int, channels_out: int) -> list[nn.Module]:
 
 def _norm(channels: int) -> nn.GroupNorm:
     return nn.GroupNorm(8 if channels % 8 == 0 else 1, channels)
-
-
-def _most_halvings(size: int) -> int:
-    # The lowest set bit of a number is the largest power of two that divides it.
-    return (size & -size).bit_length() - 1
