@@ -1,5 +1,6 @@
 """The oracle of `make stops` sees what a stop may break, and every combination gets its turn."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -240,9 +241,7 @@ def test_shards_share_out_what_is_drawn(capsys: pytest.CaptureFixture[str]) -> N
     assert len(names[0]) == 30
 
 
-def test_each_shard_has_every_phase_and_signal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_shard_has_every_phase_equally_often(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--list", "--shard", "3/4"]) == 0
-    parts = [name.split("/") for name in capsys.readouterr().out.split()]
-    assert len(parts) == 60
-    assert {phase for _, phase, _ in parts} == set(PHASES)
-    assert {signal for *_, signal in parts} == set(SIGNALS)
+    phases = [name.split("/")[1] for name in capsys.readouterr().out.split()]
+    assert Counter(phases) == dict.fromkeys(PHASES, 5)
