@@ -1,7 +1,8 @@
-"""What every gate has in common: who runs beside whom, refused skips, seconds by package."""
+"""What every gate has in common: shared processes, refused skips, budgets of packages."""
 
+import re
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from pathlib import PurePosixPath
 
 import pytest
@@ -13,9 +14,14 @@ KEPT_HEAD = "head"
 STARTS = ("e2e", "control_plane", "ray", "s3")
 NOTHING = "nothing"
 _STARTS = "starts"
+_over = pytest.StashKey[list[str]]()
 # The package of the app holds a dozen others: these are looked at one by one.
 DEEP_PACKAGES = frozenset({"app"})
 _MOST_LISTED = 15
+# A row of the budget table: | `tests/api` | 20 |
+_BUDGET = re.compile(r"^\| `(tests/[\w/]+)` \| (\d+) \|", re.MULTILINE)
+# A slow machine takes twice as long, and a process that imports Ray first takes up to a minute.
+SLOW_FACTOR, SLOW_SECONDS = 2, 60
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,7 +32,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="a skipped test that would start Ray, a server or a cluster fails",
     )
-    group.addoption("--packages", action="store_true", help="print seconds by package at the end")
+    group.addoption(
+        "--packages", action="store_true", help="print seconds by package; fail above a budget"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -94,6 +102,43 @@ def package_of(nodeid: str) -> str:
     return "/".join(parts[:depth])
 
 
+def read_budgets(page: str) -> dict[str, int]:
+    """Return the seconds that each package may take, from the table of docs/testing.md."""
+    return {package: int(seconds) for package, seconds in _BUDGET.findall(page)}
+
+
+def over_budget(seconds: Mapping[str, float], budgets: Mapping[str, int]) -> list[str]:
+    """Return a message for each package that took far longer than its budget."""
+    return [
+        f"{package}: took {spent:.0f} s; expected at most {limit} s. Make its tests cheaper, or "
+        "raise its budget in docs/testing.md."
+        for package, spent in seconds.items()
+        if package in budgets and spent > (limit := SLOW_FACTOR * budgets[package] + SLOW_SECONDS)
+    ]
+
+
+def _reports(config: pytest.Config) -> list[pytest.TestReport]:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    assert isinstance(reporter, pytest.TerminalReporter)
+    found = [report for reports in reporter.stats.values() for report in reports]
+    return [report for report in found if isinstance(report, pytest.TestReport)]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail where a package took far longer than its budget."""
+    config = session.config
+    page = config.rootpath / "docs" / "testing.md"
+    if not config.getoption("packages") or hasattr(config, "workerinput") or not page.exists():
+        return
+    seconds: dict[str, float] = defaultdict(float)
+    for report in _reports(config):
+        seconds[package_of(report.nodeid)] += report.duration
+    config.stash[_over] = over_budget(seconds, read_budgets(page.read_text(encoding="utf-8")))
+    if config.stash[_over]:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
@@ -103,14 +148,11 @@ def pytest_terminal_summary(
     seconds: dict[tuple[str, str], float] = defaultdict(float)
     tests: dict[tuple[str, str], set[str]] = defaultdict(set)
     by_test: dict[str, float] = defaultdict(float)
-    for reports in terminalreporter.stats.values():
-        for report in reports:
-            if not isinstance(report, pytest.TestReport):
-                continue
-            key = package_of(report.nodeid), what_it_starts(report)
-            seconds[key] += report.duration
-            tests[key].add(report.nodeid)
-            by_test[report.nodeid] += report.duration
+    for report in _reports(config):
+        key = package_of(report.nodeid), what_it_starts(report)
+        seconds[key] += report.duration
+        tests[key].add(report.nodeid)
+        by_test[report.nodeid] += report.duration
     terminalreporter.section("seconds by package")
     terminalreporter.line(f"{'seconds':>8}  {'tests':>5}  {'starts':<14}package")
     for (package, starts), spent in sorted(seconds.items(), key=lambda item: -item[1]):
@@ -119,3 +161,5 @@ def pytest_terminal_summary(
     terminalreporter.section("the longest tests")
     for nodeid, spent in sorted(by_test.items(), key=lambda item: -item[1])[:_MOST_LISTED]:
         terminalreporter.line(f"{spent:8.1f}  {nodeid}")
+    for message in config.stash.get(_over, []):
+        terminalreporter.line(message, red=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.gates import package_of
+from tests.gates import over_budget, package_of
 
 # The tests of a small project that uses what ours uses.
 PROJECT = """
@@ -78,6 +78,38 @@ def test_the_table_counts_each_test_once_by_what_it_starts(project: pytest.Pytes
 
     table = [line.split()[1:3] for line in lines if line.endswith("e2e/test_project.py")]
     assert sorted(table) == [["1", "control_plane"], ["1", "nothing"], ["1", "s3"], ["3", "ray"]]
+
+
+BUDGETS = """
+| Package | Seconds |
+|---|---|
+| `e2e/other` | 7 |
+| `tests/api` | 0 |
+"""
+
+
+@pytest.mark.parametrize(("slow_seconds", "failed"), [(-1, True), (60, False)])
+def test_a_package_far_above_its_budget_fails_the_gate(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, slow_seconds: int, failed: bool
+) -> None:
+    monkeypatch.setattr("tests.gates.SLOW_SECONDS", slow_seconds)
+    for name, text in (("docs/testing.md", BUDGETS), ("tests/api/test_a.py", "def test_a(): pass")):
+        file = pytester.path / name
+        file.parent.mkdir(parents=True)
+        file.write_text(text, encoding="utf-8")
+    pytester.makeini(SETTINGS)
+
+    result = run(pytester, "--packages")
+
+    assert result.ret == int(failed)
+    message = "tests/api: took 0 s; expected at most -1 s. Make its tests cheaper, or raise"
+    assert (message in result.stdout.str()) == failed
+    assert run(pytester).ret == 0
+
+
+def test_a_slow_machine_is_within_its_budgets() -> None:
+    assert over_budget({"tests/api": 79.0, "tests/chart": 500.0}, {"tests/api": 10}) == []
+    assert len(over_budget({"tests/api": 81.0}, {"tests/api": 10})) == 1
 
 
 def test_tests_that_share_a_ray_run_in_one_of_two_processes(pytester: pytest.Pytester) -> None:
