@@ -10,31 +10,27 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import tempfile
 import time
 from functools import partial
 from itertools import cycle
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.measure import Figure, Samples, Target, console, options, publish
-from benchmarks.pods import CODE
+from benchmarks.pods import CODE, runs_on
 from benchmarks.processes import busy_cores
 from hack.cluster.bare import BareCluster
 from hack.cluster.control_plane import answers, apiserver_command
 from hack.cluster.failure import ClusterError
 from hack.cluster.processes import Launcher, Started
-from tests.e2e.bundle import prepare_bundle
-from tests.e2e.running import ROOT, RunningCluster, bring_up, take_down, wait_for
+from tests.e2e.running import RunningCluster, wait_for
 from tests.e2e.runs import Runs, make_run, notes_of
-from tests.e2e.times import Times
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pydantic import JsonValue
 
-CLUSTER, RELEASE, RUN = "busy", "trainshed", "long"
+CLUSTER, RUN = "busy", "long"
 SECONDS, QUICK_SECONDS = 7_200.0, 600.0
 SECONDS_BETWEEN = 120.0
 # With both cores busy it takes half a minute to come up.
@@ -62,19 +58,8 @@ pathlib.Path("/tmp/fill").unlink()
 def main() -> None:
     """Keep a cluster busy, and count."""
     given = options(__doc__)
-    cluster = bring_up(CLUSTER)
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            bundle = prepare_bundle(cluster, CLUSTER, Path(folder), Times())
-            bundle.install(RELEASE)
-            bundle.wait_for_ray(RELEASE)
-            bundle.wait_for_digits()
-            runs = Runs(bundle, RELEASE)
-            root = ROOT / "benchmarks"
-            runs.give_code(ROOT, [*root.glob("*.py"), *root.glob("*/*.py")], CODE)
-            sample = keep_busy(runs, QUICK_SECONDS if given.quick else SECONDS)
-    finally:
-        take_down(CLUSTER)
+    with runs_on(CLUSTER) as runs:
+        sample = keep_busy(runs, QUICK_SECONDS if given.quick else SECONDS)
     figures = [
         Figure("workers ended", "", [sample["ended"]], target=Target("value", "<=", 0)),
         Figure(

@@ -26,6 +26,8 @@ from tests.e2e.runs import STORAGE, Runs, make_run, notes_of
 from tests.e2e.times import Times
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pydantic import JsonValue
 
 CLUSTER = "benchmark"
@@ -136,26 +138,33 @@ class Step:
     process: str
 
 
-def main() -> None:
-    """Measure both sides."""
-    given = options(__doc__)
-    cluster = bring_up(CLUSTER)
+@contextlib.contextmanager
+def runs_on(name: str) -> Iterator[Runs]:
+    """Bring up a cluster with the chart and the code of the benchmarks; take it down at the end."""
+    cluster = bring_up(name)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            bundle = prepare_bundle(cluster, CLUSTER, Path(folder), Times())
+            bundle = prepare_bundle(cluster, name, Path(folder), Times())
             bundle.install(RELEASE)
             bundle.wait_for_ray(RELEASE)
             bundle.wait_for_digits()
             runs = Runs(bundle, RELEASE)
             root = ROOT / "benchmarks"
             runs.give_code(ROOT, [*root.glob("*.py"), *root.glob("*/*.py")], CODE)
-            warm_up(runs)
-            sides: dict[str, Side] = {"plain RayJob": Plain(), "ours": Ours()}
-            samples = in_turn({n: partial(measure, side, runs) for n, side in sides.items()}, given)
-            few = replace(given, repeats=min(given.repeats, OWN_REPEATS))
-            own = in_turn({n: partial(measure_own, side, runs) for n, side in sides.items()}, few)
+            yield runs
     finally:
-        take_down(CLUSTER)
+        take_down(name)
+
+
+def main() -> None:
+    """Measure both sides."""
+    given = options(__doc__)
+    with runs_on(CLUSTER) as runs:
+        warm_up(runs)
+        sides: dict[str, Side] = {"plain RayJob": Plain(), "ours": Ours()}
+        samples = in_turn({n: partial(measure, side, runs) for n, side in sides.items()}, given)
+        few = replace(given, repeats=min(given.repeats, OWN_REPEATS))
+        own = in_turn({n: partial(measure_own, side, runs) for n, side in sides.items()}, few)
     figures = compare(samples, "first", "apply until the first step, warm shared cluster", 10)
     figures += compare(own, "own", "apply until the first step, cluster of its own", 30)
     for loss, (what, median, worst) in LOSSES.items():

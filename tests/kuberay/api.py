@@ -5,7 +5,6 @@ import json
 from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
@@ -74,12 +73,7 @@ class KubeApi:
         """Return the connection, which closes at the end of the block."""
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Close the connection; watches that hang on it are not waited for."""
         pool = self._client.rest_client.pool_manager
         if pool is not None and pool.connector is not None:

@@ -7,7 +7,6 @@ as it does in front of a Service without a Pod.
 import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from aiohttp import web
@@ -62,12 +61,7 @@ class Dashboards:
         self.url_template = f"http://{host}:{port}/{{namespace}}/{{cluster}}"
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """End all heads."""
         for namespace, cluster in list(self._heads):
             await self.end_head(namespace, cluster)
