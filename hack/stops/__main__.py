@@ -1,17 +1,12 @@
 """Stops runs of many programs in many ways, and reports which did not resume as documented."""
 
 import argparse
-import fcntl
-import hashlib
-import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from hack.stops.catalogue import ROOT, ROWS, Program, make_programs
+from hack.stops.catalogue import ROOT, Program, make_programs
 from hack.stops.draw import Stop, draw, find_possible
-from hack.stops.trial import Result, UnstoppedError, make_reference, try_stop
+from hack.stops.trial import try_stop
 
 HEAD = (
     "| program | phase | signal | stop s | all s | codes | verdict |",
@@ -36,20 +31,10 @@ def main(words: list[str] | None = None) -> int:
     if arguments.list:
         print(*(stop.name for stop in stops), sep="\n")
         return 0
-    with _alone(arguments.folder):
-        data = write_data(arguments.folder / "data")
     print(*HEAD, sep="\n", flush=True)
     failed = 0
     for stop in stops:
-        program = programs[stop.program]
-        folder = arguments.folder / "runs" / stop.name.replace("/", "-")
-        try:
-            with _alone(arguments.folder):
-                kept = _reference_folder(arguments.folder, program)
-                reference = make_reference(program, data, kept)
-            result = try_stop(stop, program, reference, data, folder)
-        except UnstoppedError as error:
-            result = Result(stop, 0.0, 0.0, [], [str(error)])
+        result = try_stop(stop, programs[stop.program], arguments.folder)
         failed += bool(result.faults)
         print(result.to_line(), flush=True)
     print(f"\n{len(stops)} stops, {failed} failed", file=sys.stderr)
@@ -85,36 +70,6 @@ def _choose(programs: dict[str, Program], arguments: argparse.Namespace) -> list
     # Each part of the draw has every program, phase and signal about as often.
     shard, of = map(int, arguments.shard.split("/"))
     return drawn[len(drawn) * (shard - 1) // of : len(drawn) * shard // of]
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keep other shards out: what is in the folder is made once, for all of them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def write_data(folder: Path) -> Path:
-    """Write what programs read, where it is not there; return the folder."""
-    from tests.app.builders_rows import write_rows
-    from trainshed.digits import write_digits
-    from trainshed.storage.disk import Disk
-
-    folder.mkdir(exist_ok=True)
-    write_digits(Disk(folder))
-    if not (folder / "rows").exists():  # files that change would fail the runs that read them
-        write_rows(folder / "rows", ROWS, row_group_size=12)
-    return folder
-
-
-def _reference_folder(folder: Path, program: Program) -> Path:
-    """Return where the reference of a program is kept; another one when the program changes."""
-    files = [ROOT / "hack" / "stops" / name for name in ("programs.py", "frameworks.py")]
-    source = b"".join(file.read_bytes() for file in files)
-    text = json.dumps(program.spec, sort_keys=True).encode()
-    return folder / "references" / f"{program.name}-{hashlib.sha256(source + text).hexdigest()[:8]}"
 
 
 if __name__ == "__main__":

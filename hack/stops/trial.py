@@ -1,5 +1,7 @@
 """Starts a program, stops it where the plan says, starts it again, and gathers what it left."""
 
+import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -7,20 +9,24 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import yaml
 
-from hack.stops.catalogue import ROOT, Program
+from hack.stops.catalogue import ROOT, ROWS, Program
 from hack.stops.draw import KILLS, Stop
 from hack.stops.judge import End, Trace, judge, judge_epochs, read_trace
 from hack.stops.marks import FOLDER, Plan, digest
 from hack.stops.suspended import Controlled, control
+from tests.app.builders_rows import write_rows
 from tests.app.processes import Mark
+from tests.app.ray_head import SECONDS_TO_START
 from tests.app.ray_run import end_group, import_path
+from trainshed.digits import write_digits
+from trainshed.storage.disk import Disk
 from trainshed_api.names import API_VERSION, ENV_HOME, EXIT_SUCCEEDED, KIND
 
 # A machine that does other things takes its time to start a Ray.
@@ -54,10 +60,6 @@ class Result:
         verdict = "; ".join(self.faults) or "ok"
         names = (self.stop.program, self.stop.phase, self.stop.signal)
         return f"| {' | '.join((*names, *times, codes, verdict))} |"
-
-
-class UnstoppedError(Exception):
-    """A program that fails where nobody stops it."""
 
 
 class Runner:
@@ -171,8 +173,13 @@ class Runner:
 
 def environment_for(folder: Path) -> dict[str, str]:
     """Return the environment of processes that note in a folder what they train."""
-    # Ray's own 15 lets its workers wait for whatever else runs on a busy machine.
-    return {FOLDER: str(folder), "PYTHONPATH": import_path(), "RAY_worker_niceness": "0"}
+    return {
+        FOLDER: str(folder),
+        "PYTHONPATH": import_path(),
+        # Ray's defaults make a busy machine slower (a niceness of 15), and fail a start on it.
+        "RAY_worker_niceness": "0",
+        "RAY_raylet_start_wait_time_s": str(SECONDS_TO_START),
+    }
 
 
 def read(folder: Path) -> Trace:
@@ -203,35 +210,28 @@ def _wait(is_there: Callable[[], bool], process: subprocess.Popen[str]) -> bool:
     return is_there()
 
 
-def make_reference(program: Program, data: Path, folder: Path) -> Trace:
-    """Return what a program does that nobody stops; it is run once, and kept in `folder`.
+def try_stop(stop: Stop, program: Program, folder: Path) -> Result:
+    """Stop a run, run it again to its end, and judge it.
 
-    Raises:
-        UnstoppedError: when it fails, or does not have every row.
+    Args:
+        folder: of all stops: data, runs that nobody stops, and the runs that failed.
     """
-    if not (folder / "done").exists():
-        end = Runner(program, data, folder).run(Plan())
-        if end.code != EXIT_SUCCEEDED:
-            raise UnstoppedError(f"unstopped: code {end.code}, see references/{folder.name}")
-        (folder / "done").touch()
-    trace = read(folder)
-    if faults := list(judge_epochs(program.promise, trace)):
-        raise UnstoppedError(f"unstopped: {'; '.join(faults)}, see references/{folder.name}")
-    return trace
-
-
-def try_stop(stop: Stop, program: Program, reference: Trace, data: Path, folder: Path) -> Result:
-    """Stop a run, run it again to its end, and judge it."""
+    with _alone(folder):
+        data = write_data(folder / "data")
+        reference, faults = _train_unstopped(program, data, folder / "references")
+    if faults:
+        return Result(stop, 0.0, 0.0, [], [f"unstopped: {'; '.join(faults)}"])
     began = time.monotonic()
+    own = folder / "runs" / stop.name.replace("/", "-")
     is_controlled = stop.signal == "suspend"
-    around = control(folder, environment_for(folder)) if is_controlled else nullcontext()
+    around = control(own, environment_for(own)) if is_controlled else nullcontext()
     with around as controlled:
-        stopped, ends = _run(stop, Runner(program, data, folder, controlled))
+        stopped, ends = _run(stop, Runner(program, data, own, controlled))
     faults = [f"{stop.phase} was not reached"]
     if stopped.signal:
-        faults = judge(stop, program.promise, reference, read(folder), ends)
+        faults = judge(stop, program.promise, reference, read(own), ends)
     if not faults:
-        shutil.rmtree(folder)
+        shutil.rmtree(own)
     codes = [end.code for end in ends]
     return Result(stop, stopped.seconds, time.monotonic() - began, codes, faults)
 
@@ -246,3 +246,36 @@ def _run(stop: Stop, runner: Runner) -> tuple[End, list[End]]:
     while stopped.signal and ends[-1].code != EXIT_SUCCEEDED and len(ends) < MOST_ATTEMPTS:
         ends.append(runner.run(Plan()))
     return stopped, ends
+
+
+def _train_unstopped(program: Program, data: Path, folder: Path) -> tuple[Trace, list[str]]:
+    """Return what a program does that nobody stops, and its faults; it runs once for each spec."""
+    files = [ROOT / "hack" / "stops" / name for name in ("programs.py", "frameworks.py")]
+    source = b"".join(file.read_bytes() for file in files)
+    text = json.dumps(program.spec, sort_keys=True).encode()
+    own = folder / f"{program.name}-{hashlib.sha256(source + text).hexdigest()[:8]}"
+    if not (own / "done").exists():
+        end = Runner(program, data, own).run(Plan())
+        if end.code != EXIT_SUCCEEDED:
+            return Trace([]), [f"code {end.code}, see {own}"]
+        (own / "done").touch()
+    trace = read(own)
+    return trace, list(judge_epochs(program.promise, trace))
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep other shards out: what is in the folder is made once, for all of them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def write_data(folder: Path) -> Path:
+    """Write what programs read, where it is not there; return the folder."""
+    folder.mkdir(exist_ok=True)
+    write_digits(Disk(folder))
+    if not (folder / "rows").exists():  # files that change would fail the runs that read them
+        write_rows(folder / "rows", ROWS, row_group_size=12)
+    return folder

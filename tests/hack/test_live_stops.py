@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from hack.stops.__main__ import write_data
 from hack.stops.catalogue import make_programs
 from hack.stops.draw import Stop, draw, find_possible
-from hack.stops.trial import make_reference, try_stop
+from hack.stops.trial import try_stop
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
@@ -18,17 +17,9 @@ STOPS = draw(find_possible({n: p.phases for n, p in PROGRAMS.items()}, seed=0), 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the data that programs read."""
-    folder = tmp_path_factory.mktemp("stops")
-    write_data(folder / "data")
-    return folder
+    return tmp_path_factory.mktemp("stops")
 
 
 @pytest.mark.parametrize("stop", STOPS, ids=lambda stop: stop.name)
 def test_a_stopped_run_trains_what_one_does_that_nobody_stops(stop: Stop, folder: Path) -> None:
-    program, data = PROGRAMS[stop.program], folder / "data"
-    reference = make_reference(program, data, folder / "references" / stop.program)
-
-    result = try_stop(stop, program, reference, data, folder / "run")
-
-    assert result.faults == []
+    assert try_stop(stop, PROGRAMS[stop.program], folder).faults == []

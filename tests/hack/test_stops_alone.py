@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 
 from hack.stops import marks
-from hack.stops.__main__ import write_data
 from hack.stops.catalogue import Program, make_programs
 from hack.stops.draw import Stop as DrawnStop
 from hack.stops.judge import End, Trace, judge
 from hack.stops.marks import Plan
-from hack.stops.trial import read
+from hack.stops.trial import read, write_data
 from tests.app.alone import train_alone
 from trainshed.attempt.signals import Stop
 from trainshed.worker.active_run import running
