@@ -34,6 +34,8 @@ from trainshed_api.frameworks import RULES
 # What a driver and a worker of a run with torch import, and every program's check of its config.
 IMPORTS = """
 import sys
+import trainshed.programs.vision
+assert "ray" not in sys.modules
 import trainshed, trainshed.boosting, trainshed.keras, trainshed.cli.main
 import trainshed.attempt.launch, trainshed.worker.process, trainshed.worker.current
 from trainshed import frameworks
@@ -44,7 +46,7 @@ sys.exit(sum(name in sys.modules for name in ("xgboost", "tensorflow", "tf_keras
 """
 
 
-def test_a_run_of_torch_loads_no_other_framework() -> None:
+def test_a_program_loads_no_ray_and_a_run_of_torch_no_other_framework() -> None:
     """A process of its own: this one has loaded XGBoost."""
     done = subprocess.run(
         [sys.executable, "-c", IMPORTS], cwd=ROOT, env={"PYTHONPATH": import_path()}, check=False
