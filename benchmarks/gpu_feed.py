@@ -78,7 +78,7 @@ def main() -> None:
 def check_gpu() -> None:
     """End where torch sees no CUDA device."""
     if not torch.cuda.is_available():
-        raise SystemExit("gpu_feed: torch sees no CUDA device here, want a machine with one")
+        raise SystemExit("gpu_feed: torch sees no CUDA device here; expected a machine with one")
 
 
 def compare(network: str, loader: str, rate: str, samples: Samples) -> list[Figure]:

@@ -70,7 +70,7 @@ def score(module: nn.Module, batch: Inked) -> dict[str, Tensor]:
 def check_config(config: dict[str, object]) -> None:
     """Check the config of `train`; called before anything starts."""
     if config.keys() != {"width", "learningRate"}:
-        raise ValueError(f"got {', '.join(config) or 'nothing'}, want width and learningRate")
+        raise ValueError(f"got {', '.join(config) or 'nothing'}; expected width and learningRate")
 
 
 def train(config: dict[str, float]) -> None:

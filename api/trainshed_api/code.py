@@ -56,10 +56,10 @@ class CodeSpec(SpecModel):
         ]
         folder = self.working_dir
         if folder and self.is_remote and not re.match(REMOTE_ARCHIVE, folder):
-            want = (
+            expected = (
                 "the address of a .zip (https, s3, gs, abfs, abfss, az or file), or a local folder"
             )
-            problems.append(Problem("workingDir", show_value(folder), want))
+            problems.append(Problem("workingDir", show_value(folder), expected))
         if problems:
             raise RuleError(problems)
         return self

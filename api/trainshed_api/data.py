@@ -54,8 +54,8 @@ class ShuffleSpec(SpecModel):
     @model_validator(mode="after")
     def _local_needs_a_buffer(self) -> Self:
         if self.mode == "local" and self.buffer_size <= 1:
-            want = "at least 2 with mode local, or mode none"
-            raise RuleError([Problem("bufferSize", str(self.buffer_size), want)])
+            expected = "at least 2 with mode local, or mode none"
+            raise RuleError([Problem("bufferSize", str(self.buffer_size), expected)])
         return self
 
 
@@ -79,7 +79,7 @@ class FeedSpec(SpecModel):
         description='Type of a column\'s tensor, by column; "*" stands for all columns of numbers '
         "that are not named. Without it they keep theirs.",
         json_schema_extra=annotate("app", "never")
-        | {"want": 'a map such as {x: float32}, or {"*": float32} for all columns of numbers'},
+        | {"expected": 'a map such as {x: float32}, or {"*": float32} for all columns of numbers'},
     )
     last_batch: Literal["drop", "keep"] = Field(
         default="drop",
@@ -97,9 +97,9 @@ class FeedSpec(SpecModel):
     def _functions_get_types_of_numpy(self) -> Self:
         if self.collate is None:
             return self
-        want = "another one with feed.collate, whose function gets numpy's arrays"
+        expected = "another one with feed.collate, whose function gets numpy's arrays"
         problems = [
-            Problem(f"dtypes.{column}", '"bfloat16"', want)
+            Problem(f"dtypes.{column}", '"bfloat16"', expected)
             for column, dtype in self.dtypes.items()
             if dtype == "bfloat16"
         ]
@@ -181,36 +181,44 @@ class DatasetSpec(SpecModel):
     @model_validator(mode="after")
     def _workers_keep_only_a_lasting_split(self) -> Self:
         if self.cache == "workers" and self.shuffle.mode in _SPLIT_CHANGES_EACH_EPOCH:
-            want = (
+            expected = (
                 f"objects, disk, none or auto with shuffle mode {self.shuffle.mode}: "
                 "the rows of a worker change each epoch"
             )
-            raise RuleError([Problem("cache", '"workers"', want)])
+            raise RuleError([Problem("cache", '"workers"', expected)])
         return self
 
     @model_validator(mode="after")
     def _groups_are_made_once(self) -> Self:
         if self.cache == "none" and any(each.kind == "groups" for each in self.transforms):
-            want = "objects, disk, workers or auto with transforms of kind groups: a group has rows"
-            raise RuleError([Problem("cache", '"none"', f"{want} of all files, and is made once")])
+            expected = (
+                "objects, disk, workers or auto with transforms of kind groups: a group has rows"
+            )
+            raise RuleError(
+                [Problem("cache", '"none"', f"{expected} of all files, and is made once")]
+            )
         return self
 
     @model_validator(mode="after")
     def _mixed_rows_are_made_by_others(self) -> Self:
         if self.read.mix is None:
             return self
-        want = "it left out: set it of the datasets that are mixed"
+        expected = "no value: set it of the datasets that are mixed"
         given = {"transforms": self.transforms, "augment": self.augment}
-        problems = [Problem(name, f"{len(value)}", want) for name, value in given.items() if value]
+        problems = [
+            Problem(name, f"{len(value)}", expected) for name, value in given.items() if value
+        ]
         if self.on_bad_record != "fail":
-            problems.append(Problem("onBadRecord", f'"{self.on_bad_record}"', want))
+            problems.append(Problem("onBadRecord", f'"{self.on_bad_record}"', expected))
         if self.task != TaskSpec():
-            problems.append(Problem("task", self.task.say(), want))
+            problems.append(Problem("task", self.task.say(), expected))
         if self.cache != "auto":
-            problems.append(Problem("cache", f'"{self.cache}"', want))
+            problems.append(Problem("cache", f'"{self.cache}"', expected))
         if self.shuffle.mode not in ("none", "local"):
-            want = "none, with a bufferSize: files and blocks are those of the datasets it mixes"
-            problems.append(Problem("shuffle.mode", f'"{self.shuffle.mode}"', want))
+            expected = (
+                "none, with a bufferSize: files and blocks are those of the datasets it mixes"
+            )
+            problems.append(Problem("shuffle.mode", f'"{self.shuffle.mode}"', expected))
         if problems:
             raise RuleError(problems)
         return self
@@ -218,8 +226,10 @@ class DatasetSpec(SpecModel):
     @model_validator(mode="after")
     def _bad_records_are_of_files(self) -> Self:
         if self.on_bad_record == "skip" and self.read.format is None:
-            want = "fail without read.format: what a function returns has no file and place to tell"
-            raise RuleError([Problem("onBadRecord", '"skip"', want)])
+            expected = (
+                "fail without read.format: what a function returns has no file and place to tell"
+            )
+            raise RuleError([Problem("onBadRecord", '"skip"', expected)])
         return self
 
     @model_validator(mode="after")
@@ -231,8 +241,8 @@ class DatasetSpec(SpecModel):
         if self.cache == "workers":
             problems.append(Problem("cache", '"workers"', f"objects, disk, none or auto {why}"))
         if self.shuffle.mode == "global":
-            want = f"files or blocks, and a bufferSize {why}"
-            problems.append(Problem("shuffle.mode", '"global"', want))
+            expected = f"files or blocks, and a bufferSize {why}"
+            problems.append(Problem("shuffle.mode", '"global"', expected))
         if problems:
             raise RuleError(problems)
         return self
@@ -261,7 +271,7 @@ class DataSpec(SpecModel):
         max_length=63,
         description="Group of nodes (label trainshed.dev/group) whose CPUs read and transform; "
         "where no node has the label it does nothing.",
-        json_schema_extra=annotate("both", "suspended") | {"want": "a label value such as cpu"},
+        json_schema_extra=annotate("both", "suspended") | {"expected": "a label value such as cpu"},
     )
     cpus: Integer = Field(
         default=2,
@@ -290,9 +300,9 @@ class DataSpec(SpecModel):
         ]
         for name, dataset in self.datasets.items():
             if dataset.task.cpus > self.cpus:
-                want = f"at most the {self.cpus} of data.cpus, which all tasks share"
+                expected = f"at most the {self.cpus} of data.cpus, which all tasks share"
                 place = f"datasets.{name}.task.cpus"
-                problems.append(Problem(place, str(dataset.task.cpus), want))
+                problems.append(Problem(place, str(dataset.task.cpus), expected))
             for part in dataset.read.mix or ():
                 problems += _check_mixed(self.datasets, f"datasets.{name}.read.mix.{part}", part)
         if problems:
@@ -309,15 +319,15 @@ def _check_mixed(datasets: Mapping[str, DatasetSpec], place: str, part: str) -> 
         yield Problem(place, got, f"one of: {known or 'none is there'}")
         return
     if dataset.shuffle.mode not in ("none", "files", "blocks"):
-        want = "none, files or blocks in a mix, whose own bufferSize moves single rows"
-        yield Problem(f"datasets.{part}.shuffle.mode", f'"{dataset.shuffle.mode}"', want)
+        expected = "none, files or blocks in a mix, whose own bufferSize moves single rows"
+        yield Problem(f"datasets.{part}.shuffle.mode", f'"{dataset.shuffle.mode}"', expected)
     if dataset.shuffle.buffer_size not in (0, LOCAL_BUFFER):
-        want = "it left out in a mix, whose own bufferSize moves single rows"
+        expected = "no value in a mix, whose own bufferSize moves single rows"
         got = str(dataset.shuffle.buffer_size)
-        yield Problem(f"datasets.{part}.shuffle.bufferSize", got, want)
+        yield Problem(f"datasets.{part}.shuffle.bufferSize", got, expected)
     if dataset.rows_per_epoch is not None:
-        want = "it left out in a mix, which takes of each what its weight says"
-        yield Problem(f"datasets.{part}.rowsPerEpoch", str(dataset.rows_per_epoch), want)
+        expected = "no value in a mix, which takes of each what its weight says"
+        yield Problem(f"datasets.{part}.rowsPerEpoch", str(dataset.rows_per_epoch), expected)
     if dataset.cache == "workers":
-        want = "objects, disk, none or auto in a mix: a worker's rows of it change each epoch"
-        yield Problem(f"datasets.{part}.cache", '"workers"', want)
+        expected = "objects, disk, none or auto in a mix: a worker's rows of it change each epoch"
+        yield Problem(f"datasets.{part}.cache", '"workers"', expected)

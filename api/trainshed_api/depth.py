@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # Far above what anybody writes, far below where Python and pydantic give up.
 MOST_LEVELS = 100
-WANT = f"at most {MOST_LEVELS} maps and lists inside each other"
+EXPECTED = f"at most {MOST_LEVELS} maps and lists inside each other"
 _NAMED_LEVELS = 2
 
 
@@ -24,7 +24,9 @@ def refuse_deep(document: JsonValue, source: str) -> None:
         level = [inner for place, value in level for inner in _inside(place, value, depth)]
         if not level:
             return
-    raise SpecError([Problem(level[0][0] or source, None, f"nested too deep; want {WANT}")], source)
+    raise SpecError(
+        [Problem(level[0][0] or source, None, f"nested too deep; expected {EXPECTED}")], source
+    )
 
 
 def _inside(place: str, value: JsonValue, depth: int) -> Iterator[tuple[str, JsonValue]]:

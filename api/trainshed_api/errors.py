@@ -17,18 +17,18 @@ class Problem:
     """One mistake.
 
     field: its dotted camelCase path. got: the value as shown to the user, None if it says nothing.
-    want: what would be right; without a value, the whole sentence.
+    expected: what would be right; without a value, the whole sentence.
     """
 
     field: str
     got: str | None
-    want: str
+    expected: str
 
     def __str__(self) -> str:
         """One line for the user."""
         if self.got is None:
-            return f"{self.field}: {self.want}"
-        return f"{self.field}: got {self.got}, want {self.want}"
+            return f"{self.field}: {self.expected}"
+        return f"{self.field}: got {self.got}; expected {self.expected}"
 
 
 class SpecError(ValueError):

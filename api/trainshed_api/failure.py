@@ -36,8 +36,8 @@ class FailureRule(SpecModel):
     @model_validator(mode="after")
     def _says_for_what(self) -> Self:
         if not self.exit_codes and not self.log_pattern:
-            want = "exitCodes, logPattern or both: a rule for every failure is the two budgets"
-            raise RuleError([Problem("", "neither exitCodes nor logPattern", want)])
+            expected = "exitCodes, logPattern or both: a rule for every failure is the two budgets"
+            raise RuleError([Problem("", "neither exitCodes nor logPattern", expected)])
         return self
 
 

@@ -51,7 +51,7 @@ def _check_entrypoint(spec: TrainingRunSpec) -> list[Problem]:
         Problem(
             fields[name].alias or name,
             show_value(spec.model_dump(mode="json", include={name})[name]),
-            "it only with train: an entrypoint has its own arguments",
+            "no value without train: an entrypoint has its own arguments",
         )
         for name in TRAIN_ONLY
         if name in spec.model_fields_set
@@ -68,13 +68,13 @@ def _check_framework(spec: TrainingRunSpec) -> Iterator[Problem]:
             yield from _check_default(dataset, path, place, spec.framework, why)
     gpus = spec.workers.resources.gpu
     if rules.most_gpus is not None and gpus > rules.most_gpus:
-        want = f"at most {rules.most_gpus} with framework {spec.framework}, and more workers"
-        yield Problem("workers.resources.gpu", str(gpus), want)
+        expected = f"at most {rules.most_gpus} with framework {spec.framework}, and more workers"
+        yield Problem("workers.resources.gpu", str(gpus), expected)
     for name, dataset in spec.data.datasets.items():
         for column, dtype in dataset.feed.dtypes.items():
             if dtype in rules.dtypes_refused:
-                want = f"another one with framework {spec.framework}"
-                yield Problem(f"data.datasets.{name}.feed.dtypes.{column}", f'"{dtype}"', want)
+                expected = f"another one with framework {spec.framework}"
+                yield Problem(f"data.datasets.{name}.feed.dtypes.{column}", f'"{dtype}"', expected)
 
 
 def _check_default(
@@ -92,8 +92,8 @@ def _check_default(
     )
     if getattr(model, attribute) != default:
         written = model.model_dump(mode="json", by_alias=True, include={attribute})[last]
-        want = f"it left out with framework {framework}: {why}"
-        yield Problem(place, show_value(written), want)
+        expected = f"no value with framework {framework}: {why}"
+        yield Problem(place, show_value(written), expected)
 
 
 def _attribute(model: BaseModel, alias: str) -> str:
@@ -105,5 +105,7 @@ def _check_batch(spec: TrainingRunSpec) -> list[Problem]:
     has_batches = spec.train is not None and RULES[spec.framework].has_batches
     if not has_batches or spec.workers.count <= spec.batch_size:
         return []
-    want = f"at least workers.count ({spec.workers.count}): each worker needs a row of every batch"
-    return [Problem("batchSize", str(spec.batch_size), want)]
+    expected = (
+        f"at least workers.count ({spec.workers.count}): each worker needs a row of every batch"
+    )
+    return [Problem("batchSize", str(spec.batch_size), expected)]

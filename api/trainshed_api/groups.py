@@ -54,5 +54,5 @@ def decode_groups(text: str) -> tuple[NodeGroup, ...]:
     try:
         return _GROUPS.validate_json(text) if text else ()
     except ValidationError as error:
-        want = "what a controller says of the cluster's groups"
-        raise SpecError([Problem(ENV_GROUPS, show_value(text), want)]) from error
+        expected = "what a controller says of the cluster's groups"
+        raise SpecError([Problem(ENV_GROUPS, show_value(text), expected)]) from error

@@ -61,8 +61,10 @@ def encode_run(run: TrainingRun) -> str:
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
     size = len(text.encode())
     if size > MAX_SPEC_BYTES:
-        want = f"at most {MAX_SPEC_BYTES // 1024} KiB with all defaults; put large values in a file"
-        raise SpecError([Problem("spec", f"{size / 1024:.1f} KiB", want)])
+        expected = (
+            f"at most {MAX_SPEC_BYTES // 1024} KiB with all defaults; put large values in a file"
+        )
+        raise SpecError([Problem("spec", f"{size / 1024:.1f} KiB", expected)])
     return text
 
 

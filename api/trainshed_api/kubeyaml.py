@@ -20,7 +20,7 @@ from yaml.reader import Reader
 from yaml.resolver import BaseResolver
 from yaml.scanner import Scanner
 
-from trainshed_api.depth import WANT
+from trainshed_api.depth import EXPECTED
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
@@ -82,7 +82,9 @@ def parse_yaml(text: str, source: str) -> list[JsonValue]:
         first_line = str(error).partition("\n")[0]
         raise SpecError([Problem(source, None, f"no valid YAML: {first_line}")], source) from None
     except RecursionError:
-        raise SpecError([Problem(source, None, f"nested too deep; want {WANT}")], source) from None
+        raise SpecError(
+            [Problem(source, None, f"nested too deep; expected {EXPECTED}")], source
+        ) from None
     return [document for document in documents if document is not None]
 
 
@@ -96,7 +98,7 @@ def parse_json(text: str) -> JsonValue:
             text, object_pairs_hook=_refuse_twice, parse_constant=_refuse_constant
         )
     except RecursionError:
-        raise ValueError(f"nested too deep; want {WANT}") from None
+        raise ValueError(f"nested too deep; expected {EXPECTED}") from None
     return value
 
 
@@ -113,7 +115,7 @@ def _refuse_constant(name: str) -> JsonValue:
 def parse_scalar(text: str) -> JsonValue:
     """Return what a plain scalar means. Raises ValueError for what JSON cannot carry."""
     if text in _NOT_FINITE:
-        raise ValueError(f"got {text}, want a finite number, JSON has no other")
+        raise ValueError(f"got {text}; expected a finite number, JSON has no other")
     if text in _TRUE or text in _FALSE:
         return text in _TRUE
     if text in _NULL:
@@ -216,8 +218,8 @@ def _convert_merge(node: Node, source: str, parents: tuple[Node, ...]) -> dict[s
     return merged
 
 
-def _problem(node: Node, source: str, want: str) -> SpecError:
-    return SpecError([Problem(_place(source, node.start_mark), None, want)], source)
+def _problem(node: Node, source: str, expected: str) -> SpecError:
+    return SpecError([Problem(_place(source, node.start_mark), None, expected)], source)
 
 
 def _place(source: str, mark: yaml.Mark | None) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from trainshed_api.depth import MOST_LEVELS, WANT
+from trainshed_api.depth import EXPECTED, MOST_LEVELS
 from trainshed_api.errors import Problem, SpecError, show_value
 from trainshed_api.kubeyaml import parse_json, parse_yaml
 from trainshed_api.validation import normalise_document, validate_document
@@ -37,7 +37,7 @@ def load_file(path: Path | str, settings: Sequence[str] = ()) -> TrainingRun:
         ) from None
     except UnicodeDecodeError:
         raise SpecError(
-            [Problem(str(path), None, "want a text file in UTF-8")], str(path)
+            [Problem(str(path), None, "expected a text file in UTF-8")], str(path)
         ) from None
     return load_text(text, str(path), settings)
 
@@ -109,7 +109,7 @@ def _split_path(path: str) -> list[str | int]:
         steps.append(match[1])
         steps.extend(int(index) for index in re.findall(r"[0-9]+", match[2]))
     if len(steps) > MOST_LEVELS:
-        raise SpecError([Problem("--set", show_value(path), f"a path of {WANT}")])
+        raise SpecError([Problem("--set", show_value(path), f"a path of {EXPECTED}")])
     return steps
 
 

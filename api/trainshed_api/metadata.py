@@ -31,7 +31,7 @@ class Metadata(SpecModel):
         max_length=40,
         description="Name of the run.",
         json_schema_extra=annotate("both", "never")
-        | {"want": "at most 40 of a-z, 0-9 and -, a letter first and no - last"},
+        | {"expected": "at most 40 of a-z, 0-9 and -, a letter first and no - last"},
     )
     namespace: NonEmpty | None = Field(
         default=None,

@@ -40,6 +40,6 @@ class ClusterSpec(SpecModel):
     def _one_cluster(self) -> Self:
         if (self.shared is None) == (self.dedicated is None):
             got = "both shared and dedicated" if self.shared else "neither shared nor dedicated"
-            want = "exactly one: shared (a RayCluster's name) or dedicated (a class)"
-            raise RuleError([Problem("", got, want)])
+            expected = "exactly one: shared (a RayCluster's name) or dedicated (a class)"
+            raise RuleError([Problem("", got, expected)])
         return self

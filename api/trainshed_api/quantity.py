@@ -45,7 +45,7 @@ def parse_quantity(text: str) -> Decimal:
     match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         raise ValueError(
-            f"got {show_value(text)}, want a Kubernetes quantity such as 2, 500m or 8Gi"
+            f"got {show_value(text)}; expected a Kubernetes quantity such as 2, 500m or 8Gi"
         )
     amount = Decimal(match["number"])
     if match["suffix"]:

@@ -106,7 +106,10 @@ class ReadSpec(SpecModel):
         description="URL of the store behind an s3:// path; without it that of the environment, "
         "where the storage of runs is.",
         json_schema_extra=annotate("app", "nextAttempt", only_with="format")
-        | {"want": "a URL of scheme, host and port, such as https://s3.eu-central-1.amazonaws.com"},
+        | {
+            "expected": "a URL of scheme, host and port, such as "
+            "https://s3.eu-central-1.amazonaws.com"
+        },
     )
     region: NonEmpty | None = Field(
         default=None,
@@ -149,10 +152,10 @@ class ReadSpec(SpecModel):
         given = [name for name, value in ways.items() if value is not None]
         if len(given) != 1:
             got = " and ".join(given) or "none of format, use, reader and mix"
-            want = "exactly one: format (with path), use, reader or mix"
-            raise RuleError([Problem("", got, want)])
+            expected = "exactly one: format (with path), use, reader or mix"
+            raise RuleError([Problem("", got, expected)])
         if self.format is not None and self.path is None:
-            raise RuleError([Problem("path", None, "missing; want the file or folder to read")])
+            raise RuleError([Problem("path", None, "missing; expected the file or folder to read")])
         values = {
             "path": (self.path, "format"),
             "columns": (self.columns, "format"),
@@ -163,7 +166,7 @@ class ReadSpec(SpecModel):
             "localCache": (self.local_cache, "format"),
         }
         problems = [
-            Problem(name, show_value(value), f"it only with {way}")
+            Problem(name, show_value(value), f"no value without {way}")
             for name, (value, way) in values.items()
             if value and way not in given
         ]
@@ -187,13 +190,15 @@ class ReadSpec(SpecModel):
             "region": (self.region, ("s3",)),
         }
         problems = [
-            Problem(name, show_value(value), f"it only with a path at {'://, '.join(schemes)}://")
+            Problem(
+                name, show_value(value), f"no value without a path at {'://, '.join(schemes)}://"
+            )
             for name, (value, schemes) in values.items()
             if value and not (separator and scheme in schemes)
         ]
         if self.local_cache and self.format in _TABLES:
-            want = f"it left out with format {self.format}, whose log and files are read by ranges"
-            problems.append(Problem("localCache", show_value(self.local_cache), want))
+            expected = f"no value with format {self.format}, whose log and files are read by ranges"
+            problems.append(Problem("localCache", show_value(self.local_cache), expected))
         if problems:
             raise RuleError(problems)
         return self

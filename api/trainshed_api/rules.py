@@ -16,7 +16,7 @@ from trainshed_api.data import LOCAL_BUFFER
 from trainshed_api.frameworks import RULES as FRAMEWORKS
 from trainshed_api.names import BUCKET_SCHEMES, DATASETS
 from trainshed_api.quantity import MOST_BYTES, MOST_CORES, parse_quantity
-from trainshed_api.schema import BYTES_EXAMPLE, CORES_EXAMPLE, want_quantity
+from trainshed_api.schema import BYTES_EXAMPLE, CORES_EXAMPLE, expected_quantity
 from trainshed_api.shape import training_run_shape
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _quantity(name: str, most: str, example: str) -> Rule:
         f": isQuantity(string({value})) && {number}.isGreaterThan(quantity('0'))"
         f" && !{number}.isGreaterThan(quantity('{most}')))"
     )
-    return Rule("spec.workers.resources", cel, f"want {want_quantity(most, example)}", name)
+    return Rule("spec.workers.resources", cel, f"expected {expected_quantity(most, example)}", name)
 
 
 def _in_bucket(place: str) -> str:
@@ -71,50 +71,50 @@ RULES: tuple[Rule, ...] = (
         "",
         "self.metadata.name.matches(r'^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) "
         "<= 40",
-        "metadata.name: want at most 40 of a-z, 0-9 and -, a letter first and no - last",
+        "metadata.name: expected at most 40 of a-z, 0-9 and -, a letter first and no - last",
     ),
     Rule(
         SPEC,
         "has(self.train) != has(self.entrypoint)",
-        "want exactly one: train (a function) or entrypoint (a command)",
+        "expected exactly one: train (a function) or entrypoint (a command)",
     ),
     Rule(
         SPEC,
         f"!has(self.train) || {_is_one_of(_without_batches())} || "
         "self.workers.count <= (has(self.batchSize) ? self.batchSize : 64)",
-        "want at least workers.count: each worker needs a row of every batch",
+        "expected at least workers.count: each worker needs a row of every batch",
         "batchSize",
     ),
     Rule(
         SPEC,
         "self.env.all(name, name.matches(r'^[A-Za-z_][A-Za-z0-9_]*$') && "
         "!name.startsWith('TRAINSHED_'))",
-        "want names of letters, digits and _ that start with no digit; those that start with "
+        "expected names of letters, digits and _ that start with no digit; those that start with "
         "TRAINSHED_ are set by Trainshed itself",
         "env",
     ),
     Rule(
         "spec.code",
         f"!has(self.workingDir) || self.workingDir.matches(r'{REMOTE_ARCHIVE}')",
-        "want the address of a .zip that the cluster can read; a local folder is for the command "
-        "line only",
+        "expected the address of a .zip that the cluster can read; a local folder is for the "
+        "command line only",
         "workingDir",
     ),
     Rule(
         "spec.code",
         "self.pip.all(text, !text.matches(r'^[-.\\s]|[\\r\\n]'))",
-        "want requirements such as einops==0.8",
+        "expected requirements such as einops==0.8",
         "pip",
     ),
     Rule(
         "spec.cluster",
         "has(self.shared) != has(self.dedicated)",
-        "want exactly one: shared (a RayCluster's name) or dedicated (a class)",
+        "expected exactly one: shared (a RayCluster's name) or dedicated (a class)",
     ),
     Rule(
         "spec.failurePolicy.rules[]",
         "size(self.exitCodes) > 0 || self.logPattern != ''",
-        "want exitCodes, logPattern or both: a rule for every failure is the two budgets",
+        "expected exitCodes, logPattern or both: a rule for every failure is the two budgets",
     ),
     _quantity("cpu", MOST_CORES, CORES_EXAMPLE),
     _quantity("memory", MOST_BYTES, BYTES_EXAMPLE),
@@ -127,14 +127,14 @@ RULES: tuple[Rule, ...] = (
     Rule(
         DATASET,
         "self.cache != 'workers' || !(self.shuffle.mode in ['files', 'blocks', 'global'])",
-        "want objects, disk, none or auto with this shuffle mode: the rows of a worker change each "
-        "epoch",
+        "expected objects, disk, none or auto with this shuffle mode: the rows of a worker change "
+        "each epoch",
         "cache",
     ),
     Rule(
         f"{DATASET}.shuffle",
         "self.mode != 'local' || self.bufferSize > 1",
-        "want at least 2 with mode local, or mode none",
+        "expected at least 2 with mode local, or mode none",
         "bufferSize",
     ),
     Rule(
@@ -145,7 +145,7 @@ RULES: tuple[Rule, ...] = (
         "!has(self.datasets[part].rowsPerEpoch) && "
         "self.datasets[part].shuffle.mode in ['none', 'files', 'blocks'] && "
         f"self.datasets[part].shuffle.bufferSize in [0, {LOCAL_BUFFER}]))",
-        "read.mix: want existing datasets that are no mixes, with cache objects, disk, none or "
+        "read.mix: expected existing datasets that are no mixes, with cache objects, disk, none or "
         "auto, shuffle mode none, files or blocks, and neither bufferSize nor rowsPerEpoch",
         "datasets",
     ),
@@ -154,14 +154,14 @@ RULES: tuple[Rule, ...] = (
         "!has(self.read.mix) || (size(self.transforms) == 0 && size(self.augment) == 0 && "
         "self.task.cpus == 1 && !has(self.task.memory) && "
         "self.cache == 'auto' && self.shuffle.mode in ['none', 'local'])",
-        "want transforms, augment, task, cache and order of files and blocks of the datasets that "
-        "are mixed, none of the mix",
+        "expected transforms, augment, task, cache and order of files and blocks of the datasets "
+        "that are mixed, none of the mix",
         "read",
     ),
     Rule(
         DATASET,
         "!has(self.rowsPerEpoch) || (self.cache != 'workers' && self.shuffle.mode != 'global')",
-        "want cache objects, disk, none or auto and another shuffle mode than global: an epoch "
+        "expected cache objects, disk, none or auto and another shuffle mode than global: an epoch "
         "continues where the last one stopped",
         "rowsPerEpoch",
     ),
@@ -169,25 +169,25 @@ RULES: tuple[Rule, ...] = (
         f"{DATASET}.read",
         "[has(self.format), has(self.use), has(self.reader), has(self.mix)]"
         ".filter(given, given).size() == 1",
-        "want exactly one: format (with path), use, reader or mix",
+        "expected exactly one: format (with path), use, reader or mix",
     ),
     Rule(
         f"{DATASET}.read",
         "!has(self.format) || has(self.path)",
-        "missing; want the file or folder to read",
+        "missing; expected the file or folder to read",
         "path",
     ),
     Rule(
         f"{DATASET}.read",
         f"!self.anonymous || (has(self.path) && ({_in_bucket('self.path')}))",
-        "want it only with a path in a bucket",
+        "expected no value without a path in a bucket",
         "anonymous",
     ),
     *(
         Rule(
             f"{DATASET}.read",
             f"{left_out} || (has(self.path) && self.path.startsWith('s3://'))",
-            "want it only with a path at s3://",
+            "expected no value without a path at s3://",
             name,
         )
         for name, left_out in (
@@ -199,43 +199,44 @@ RULES: tuple[Rule, ...] = (
     Rule(
         f"{DATASET}.transforms[]",
         "self.kind in ['batches', 'filter'] || !has(self.batchSize)",
-        "want it only with kind batches or filter",
+        "expected no value without kind batches or filter",
         "batchSize",
     ),
     Rule(
         f"{DATASET}.transforms[]",
         "self.kind != 'rows' || self.batchFormat == 'numpy'",
-        "want it left out with kind rows, which are dicts",
+        "expected no value with kind rows, which are dicts",
         "batchFormat",
     ),
     Rule(
         f"{DATASET}.transforms[]",
         "(self.kind == 'groups') == (size(self.by) > 0)",
-        "want the columns that make a group with kind groups, and none with another",
+        "expected the columns that make a group with kind groups, and none with another",
         "by",
     ),
     Rule(
         f"{DATASET}.transforms[]",
         "self.kind == 'groups' || size(self.orderBy) == 0",
-        "want it only with kind groups",
+        "expected no value without kind groups",
         "orderBy",
     ),
     Rule(
         DATASET,
         "self.cache != 'none' || !self.transforms.exists(each, each.kind == 'groups')",
-        "want objects, disk, workers or auto with transforms of kind groups, which are made once",
+        "expected objects, disk, workers or auto with transforms of kind groups, which are made "
+        "once",
         "cache",
     ),
     Rule(
         f"{DATASET}.feed",
         "!has(self.collate) || !self.dtypes.exists(name, self.dtypes[name] == 'bfloat16')",
-        "want no bfloat16 with feed.collate, whose function gets numpy's arrays",
+        "expected no bfloat16 with feed.collate, whose function gets numpy's arrays",
         "dtypes",
     ),
     Rule(
         "spec.data",
         "self.datasets.all(name, self.datasets[name].task.cpus <= self.cpus)",
-        "task.cpus: want at most the CPUs of data.cpus, which all tasks share",
+        "task.cpus: expected at most the CPUs of data.cpus, which all tasks share",
         "datasets",
     ),
 )
@@ -258,20 +259,22 @@ def _frameworks(spec: Shape) -> Iterator[Rule]:
     for framework, rules in FRAMEWORKS.items():
         other = f"self.framework != '{framework}'"
         for path, why in rules.refused.items():
-            message = f"want it left out with framework {framework}: {why}"
+            message = f"expected no value with framework {framework}: {why}"
             yield Rule(SPEC, f"{other} || {_is_default('self', spec, path)}", message, path)
         if rules.most_gpus is not None:
             few = f"self.workers.resources.gpu <= {rules.most_gpus}"
             there = "has(self.workers) && has(self.workers.resources)"
             cel = f"{other} || !({there} && has(self.workers.resources.gpu)) || {few}"
-            message = f"want resources.gpu of at most {rules.most_gpus} with framework {framework}"
+            message = (
+                f"expected resources.gpu of at most {rules.most_gpus} with framework {framework}"
+            )
             yield Rule(SPEC, cel, message, "workers")
         if rules.refused_of_datasets:
             refused = list(rules.refused_of_datasets)
             kept = " && ".join(_is_default("self.data.datasets[name]", dataset, p) for p in refused)
             cel = f"{other} || !has(self.data) || self.data.datasets.all(name, {kept})"
             fields = ", ".join(refused)
-            message = f"want {fields} of each dataset left out with framework {framework}"
+            message = f"expected {fields} of each dataset left out with framework {framework}"
             yield Rule(SPEC, cel, message, "data")
 
 
@@ -301,7 +304,7 @@ def _only_with(path: str, shape: Shape) -> Iterator[Rule]:
             yield Rule(
                 path,
                 f"!has(self.{name}){empty} || has(self.{field.only_with})",
-                f"want it only with {field.only_with}",
+                f"expected no value without {field.only_with}",
                 name,
             )
         yield from _below(place, field, _only_with)

@@ -72,21 +72,21 @@ def _spell_quantity(value: object) -> object:
     """
     whole = _accept_integral_float(value)
     if isinstance(whole, float):
-        want = f'it in quotes, "{whole}": Kubernetes takes bare whole numbers only'
-        raise RuleError([Problem("", str(whole), want)])
+        expected = f'it in quotes, "{whole}": Kubernetes takes bare whole numbers only'
+        raise RuleError([Problem("", str(whole), expected)])
     if isinstance(whole, int) and not isinstance(whole, bool):
         return str(whole)
     return value
 
 
-def want_quantity(most: str, example: str) -> str:
+def expected_quantity(most: str, example: str) -> str:
     """Return what a quantity has to be, in words."""
     return f"a Kubernetes quantity above 0 and at most {most}, such as {example}"
 
 
 def _bound_quantity(most: str, example: str) -> AfterValidator:
     def refuse(text: str) -> str:
-        wrong = RuleError([Problem("", show_value(text), want_quantity(most, example))])
+        wrong = RuleError([Problem("", show_value(text), expected_quantity(most, example))])
         try:
             amount = parse_quantity(text)
         except ValueError:
@@ -145,7 +145,7 @@ def _normalise_object(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 def _refuse_env_names(env: dict[str, str]) -> dict[str, str]:
     problems = [
-        Problem(name, None, "want a name of letters, digits and _ that starts with no digit")
+        Problem(name, None, "expected a name of letters, digits and _ that starts with no digit")
         for name in env
         if not _ENV_NAME.fullmatch(name)
     ]
@@ -182,7 +182,7 @@ Bytes = Annotated[
 ]
 Weight = Annotated[
     float,
-    Field(ge=LEAST_WEIGHT, le=MOST_COUNT, json_schema_extra={"want": "a number above 0"}),
+    Field(ge=LEAST_WEIGHT, le=MOST_COUNT, json_schema_extra={"expected": "a number above 0"}),
     Strict(),
 ]
 Share = Annotated[
@@ -190,7 +190,7 @@ Share = Annotated[
     Field(
         ge=LEAST_WEIGHT,
         le=1 - LEAST_WEIGHT,
-        json_schema_extra={"want": "a number between 0 and 1, such as 0.2"},
+        json_schema_extra={"expected": "a number between 0 and 1, such as 0.2"},
     ),
     Strict(),
 ]
@@ -201,7 +201,7 @@ FunctionName = Annotated[
     str,
     Field(
         pattern=_MODULE_FUNCTION,
-        json_schema_extra={"want": "module:function, such as my_package.my_module:train"},
+        json_schema_extra={"expected": "module:function, such as my_package.my_module:train"},
     ),
 ]
 ReaderName = Annotated[
@@ -209,7 +209,7 @@ ReaderName = Annotated[
     Field(
         pattern=r"^(read|from)_[a-z0-9_]+$",
         max_length=63,
-        json_schema_extra={"want": "a reader of ray.data, such as read_sql"},
+        json_schema_extra={"expected": "a reader of ray.data, such as read_sql"},
     ),
 ]
 NonEmpty = Annotated[str, Field(min_length=1)]
@@ -218,6 +218,8 @@ DnsName = Annotated[
     Field(
         pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
         max_length=63,
-        json_schema_extra={"want": "a name of at most 63 of a-z, 0-9 and -, no - first or last"},
+        json_schema_extra={
+            "expected": "a name of at most 63 of a-z, 0-9 and -, no - first or last"
+        },
     ),
 ]

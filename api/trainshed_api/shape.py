@@ -33,7 +33,7 @@ class Shape:
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] = ()
-    want: str = ""
+    expected: str = ""
     read_by: str = ""
     mutable: str = ""
     only_with: str = ""
@@ -48,9 +48,9 @@ class Shape:
         return self.type == "object" and not self.fields and self.values is None
 
     def describe(self) -> str:
-        """Return what is accepted here, to stand after "want"."""
-        if self.want:
-            return self.want
+        """Return what is accepted here, to stand after "expected"."""
+        if self.expected:
+            return self.expected
         if self.choices:
             return (
                 self.choices[0] if len(self.choices) == 1 else "one of " + ", ".join(self.choices)
@@ -105,7 +105,7 @@ def _build(schema: JsonObject, definitions: JsonObject, *, required: bool) -> Sh
         minimum=minimum if isinstance(minimum, int | float) else None,
         maximum=maximum if isinstance(maximum, int | float) else None,
         choices=choices,
-        want=str(schema.get("want", "")),
+        expected=str(schema.get("expected", "")),
         read_by=str(schema.get("readBy", "")),
         mutable=str(schema.get("mutable", "")),
         only_with=str(schema.get("onlyWith", "")),

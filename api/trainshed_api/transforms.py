@@ -82,18 +82,18 @@ class TransformSpec(SpecModel):
 
     def _misplaced(self) -> Iterator[Problem]:
         if self.batch_size is not None and self.kind not in ("batches", "filter"):
-            want = "it only with kind batches or filter"
-            yield Problem("batchSize", str(self.batch_size), want)
+            expected = "no value without kind batches or filter"
+            yield Problem("batchSize", str(self.batch_size), expected)
         if self.batch_format != "numpy" and self.kind == "rows":
-            want = "it left out with kind rows, which are dicts; or another kind"
-            yield Problem("batchFormat", show_value(self.batch_format), want)
+            expected = "no value with kind rows, which are dicts; or another kind"
+            yield Problem("batchFormat", show_value(self.batch_format), expected)
         if self.kind == "groups":
             if not self.by:
-                yield Problem("by", None, "missing; want the columns that make a group")
+                yield Problem("by", None, "missing; expected the columns that make a group")
             return
         for name, columns in (("by", self.by), ("orderBy", self.order_by)):
             if columns:
-                yield Problem(name, show_value(list(columns)), "it only with kind groups")
+                yield Problem(name, show_value(list(columns)), "no value without kind groups")
 
 
 class FunctionSpec(SpecModel):

@@ -57,7 +57,7 @@ def _translate(detail: ErrorDetails) -> list[Problem]:
     shape = shape_at(path)
     wanted = shape.describe() if shape else "another value"
     if detail["type"] == "missing":
-        return [Problem(name, None, f"missing; want {wanted}")]
+        return [Problem(name, None, f"missing; expected {wanted}")]
     if wanted == "a text" and isinstance(value, (bool, int, float)):
         wanted = "a text; put it in quotes"
     return [Problem(name, show_value(value), wanted)]
@@ -72,7 +72,7 @@ def _place_rules(name: str, detail: ErrorDetails) -> list[Problem]:
         Problem(
             problem.field if not name else f"{name}.{problem.field}".rstrip(".").replace(".[", "["),
             problem.got,
-            problem.want,
+            problem.expected,
         )
         for problem in error.problems
     ]

@@ -52,5 +52,5 @@ class WorkersSpec(SpecModel):
         max_length=63,
         description="Group of nodes (label trainshed.dev/group) on which the workers run; empty "
         "means any. Where no node has the label it does nothing.",
-        json_schema_extra=annotate("both", "suspended") | {"want": "a label value such as gpu"},
+        json_schema_extra=annotate("both", "suspended") | {"expected": "a label value such as gpu"},
     )

@@ -63,15 +63,15 @@ def find_for_rows(use: str, init: Mapping[str, object], field: str) -> None:
     if not inspect.isclass(found):
         if init:
             got = ", ".join(init)
-            want = f"it left out, as {use} is no class; arguments of a function are its options"
-            raise SpecError([Problem(place, got, want)])
+            expected = f"no value, as {use} is no class; arguments of a function are its options"
+            raise SpecError([Problem(place, got, expected)])
         return
     try:
         inspect.signature(found).bind(**init)
     except TypeError as error:
         taken = ", ".join(inspect.signature(found).parameters) or "none"
-        want = f"keyword arguments of {use}, which are {taken} ({error})"
-        raise SpecError([Problem(place, ", ".join(init) or "none", want)]) from error
+        expected = f"keyword arguments of {use}, which are {taken} ({error})"
+        raise SpecError([Problem(place, ", ".join(init) or "none", expected)]) from error
 
 
 def find_training_function(use: str, field: str) -> Callable[..., object]:
@@ -82,8 +82,8 @@ def find_training_function(use: str, field: str) -> Callable[..., object]:
     """
     function = find(use, field)
     if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
-        want = "a plain function: calling one that is async or yields does not run it"
-        raise SpecError([Problem(field, use, want)])
+        expected = "a plain function: calling one that is async or yields does not run it"
+        raise SpecError([Problem(field, use, expected)])
     needed = [
         parameter
         for parameter in inspect.signature(function).parameters.values()
@@ -92,8 +92,8 @@ def find_training_function(use: str, field: str) -> Callable[..., object]:
     ]
     if len(needed) > 1 or any(p.kind == p.KEYWORD_ONLY for p in needed):
         names = ", ".join(parameter.name for parameter in needed)
-        want = "a function with no argument or one (the config)"
-        raise SpecError([Problem(field, f"{use}({names})", want)])
+        expected = "a function with no argument or one (the config)"
+        raise SpecError([Problem(field, f"{use}({names})", expected)])
     _refuse_removed_session(use, function, field)
     return function
 
@@ -131,8 +131,8 @@ def check_config(use: str, config: Mapping[str, object]) -> None:
     except SpecError:
         raise
     except ValueError as error:
-        want = str(error) or f"another one: {use} refuses it"
-        raise SpecError([Problem("spec.config", None, want)]) from error
+        expected = str(error) or f"another one: {use} refuses it"
+        raise SpecError([Problem("spec.config", None, expected)]) from error
 
 
 def _module(use: str, field: str) -> ModuleType:
@@ -180,11 +180,11 @@ def _refuse_removed_session(use: str, function: Callable[..., object], field: st
     for name, line in lines.items():
         removed = next((module for module in REMOVED_MODULES if name.startswith(module)), None)
         if removed:
-            want = (
+            expected = (
                 f"a module without {removed} (line {line}): Ray removed it; use ray.train.report, "
                 "ray.train.get_dataset_shard and ray.train.get_context"
             )
-            raise SpecError([Problem(field, use, want)])
+            raise SpecError([Problem(field, use, expected)])
 
 
 def _names_used(node: ast.AST) -> list[tuple[str, int]]:

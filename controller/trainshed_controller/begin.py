@@ -144,7 +144,9 @@ def _closed(turn: Turn, name: str) -> str:
     there = turn.settings.shared_clusters
     if name not in there:
         names = ", ".join(sorted(there))
-        return f'spec.cluster.shared: got "{name}", want one of controller.sharedClusters: {names}'
+        return (
+            f'spec.cluster.shared: got "{name}"; expected one of controller.sharedClusters: {names}'
+        )
     if turn.seen.cluster and turn.seen.cluster.owner:
         return f"RayCluster {name} belongs to another object, and is not for sharing"
     return ""

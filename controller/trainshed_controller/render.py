@@ -110,7 +110,7 @@ def unacceptable(run: TrainingRun, settings: Settings) -> tuple[str, str] | None
     if chosen is None:
         there = ", ".join(sorted(settings.classes)) or "none"
         message = (
-            f'spec.cluster.dedicated.class: got "{dedicated.cluster_class}", want one of the '
+            f'spec.cluster.dedicated.class: got "{dedicated.cluster_class}"; expected one of the '
             f"classes that the chart was installed with: {there}"
         )
         return "NoSuchClass", message

@@ -63,8 +63,8 @@ def read_platform(environment: Mapping[str, str]) -> Platform:
     own = get("NAMESPACE", "default")
     if set(_names(get("WATCH_NAMESPACES", own))) - {own}:
         raise SettingsError(
-            f'{PREFIX}WATCH_NAMESPACES: got "{get("WATCH_NAMESPACES")}", want "{own}" or nothing: '
-            "a controller serves its own namespace only"
+            f'{PREFIX}WATCH_NAMESPACES: got "{get("WATCH_NAMESPACES")}"; expected "{own}" or '
+            "nothing: a controller serves its own namespace only"
         )
     classes = get("CLASSES_FILE")
     kubeconfig = environment.get(KUBECONFIG, "")
@@ -104,12 +104,14 @@ def read_classes(path: Path) -> dict[str, ClusterClass]:
     if loaded is None:
         return {}
     if not isinstance(loaded, dict):
-        raise SettingsError(f"{PREFIX}CLASSES_FILE: {path}: want a map from name to RayClusterSpec")
+        raise SettingsError(
+            f"{PREFIX}CLASSES_FILE: {path}: expected a map from name to RayClusterSpec"
+        )
     classes = {}
     for name, spec in loaded.items():
         if "headGroupSpec" not in as_object(spec):
             raise SettingsError(
-                f"{PREFIX}CLASSES_FILE: {path}: class {name}: want a RayClusterSpec, with "
+                f"{PREFIX}CLASSES_FILE: {path}: class {name}: expected a RayClusterSpec, with "
                 "headGroupSpec"
             )
         classes[str(name)] = ClusterClass(str(name), as_object(spec))
@@ -127,4 +129,4 @@ def _number(get: object, name: str, fallback: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise SettingsError(f'{PREFIX}{name}: got "{text}", want a number') from None
+        raise SettingsError(f'{PREFIX}{name}: got "{text}"; expected a number') from None

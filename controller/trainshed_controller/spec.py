@@ -61,8 +61,8 @@ def _excess(document: JsonObject) -> Problem | None:
             return Problem("spec", f"more than {MOST_LEVELS} levels", "fewer")
         size += len(value) if isinstance(value, (str, list, dict)) else _LEAST_BYTES
         if size > MAX_SPEC_BYTES:
-            want = f"at most {MAX_SPEC_BYTES // 1024} KiB; put large values in a file"
-            return Problem("spec", f"more than {MAX_SPEC_BYTES // 1024} KiB", want)
+            expected = f"at most {MAX_SPEC_BYTES // 1024} KiB; put large values in a file"
+            return Problem("spec", f"more than {MAX_SPEC_BYTES // 1024} KiB", expected)
         if isinstance(value, dict):
             size += sum(len(key) for key in value)
             stack.extend((level + 1, item) for item in value.values())

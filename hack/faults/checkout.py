@@ -66,13 +66,15 @@ class Checkout:
         ).stdout  # fmt: skip
         for place in said.split():
             if not Path(place).is_relative_to(self.root):
-                raise SystemExit(f"{place} would be imported, want it below {self.root}")
+                raise SystemExit(f"{place} would be imported; expected it below {self.root}")
 
     def check_text(self, fault: Fault) -> None:
         """Refuse a fault whose old text is not there exactly once."""
         count = (self.root / fault.file).read_text(encoding="utf-8").count(fault.old)
         if count != 1:
-            raise SystemExit(f"{fault.id}: its old text is in {fault.file} {count} times, want 1")
+            raise SystemExit(
+                f"{fault.id}: its old text is in {fault.file} {count} times; expected 1"
+            )
 
     @contextmanager
     def having(self, fault: Fault) -> Iterator[None]:

@@ -31,7 +31,7 @@ def download(tool: str, release: Release, to: Path) -> None:
     try:
         found = _fetch(url, fetched)
         if found != expected:
-            raise UnavailableError(f"{url} has sha256 {found}, want {expected}")
+            raise UnavailableError(f"{url} has sha256 {found}; expected {expected}")
         if release.member:
             _extract(fetched, release.fill(release.member, tool), to)
         else:

@@ -69,7 +69,7 @@ def test_a_run_that_does_not_fit_is_refused_with_its_size() -> None:
         encode_run(run)
 
     want = "at most 96 KiB with all defaults; put large values in a file"
-    assert str(caught.value) == f"spec: got {size:.1f} KiB, want {want}"
+    assert str(caught.value) == f"spec: got {size:.1f} KiB; expected {want}"
 
 
 # Paths that every released image knows.

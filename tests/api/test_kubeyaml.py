@@ -127,8 +127,10 @@ class Refused(NamedTuple):
 
 
 REFUSED: dict[str, Refused] = {
-    "infinity": Refused("a: .inf", "run.yaml, line 1, column 4: got .inf, want a finite number"),
-    "no number": Refused("a: .NaN", "line 1, column 4: got .NaN, want a finite number"),
+    "infinity": Refused(
+        "a: .inf", "run.yaml, line 1, column 4: got .inf; expected a finite number"
+    ),
+    "no number": Refused("a: .NaN", "line 1, column 4: got .NaN; expected a finite number"),
     "a key set twice": Refused("a: 1\nb: 2\na: 3", 'line 3, column 1: "a" is set twice'),
     "the same key as number and text": Refused('1: a\n"1": b', '"1" is set twice'),
     "null as key": Refused("~: 1", "a key that is no text; put it in quotes"),
@@ -139,7 +141,9 @@ REFUSED: dict[str, Refused] = {
     "an unknown anchor": Refused("a: *x", "found undefined alias"),
     "a tag that does not fit": Refused("a: !!int x", "x is no int"),
     "binary data": Refused("a: !!binary aGk=", "!!binary is not supported"),
-    "an infinite number with a tag": Refused("a: !!float .inf", "got .inf, want a finite number"),
+    "an infinite number with a tag": Refused(
+        "a: !!float .inf", "got .inf; expected a finite number"
+    ),
     "an open bracket": Refused("a: [1", "run.yaml, line 1, column 6: no valid YAML"),
     "a tab as indentation": Refused("a:\n\t- b", "run.yaml, line 2, column 1: no valid YAML"),
     "a control character": Refused("a: \x01", "run.yaml: no valid YAML"),

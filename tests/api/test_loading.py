@@ -58,27 +58,27 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "two clusters": Mistake(
         {"cluster": {"shared": "a", "dedicated": {}}},
-        "spec.cluster: got both shared and dedicated, want exactly one: shared (a RayCluster's "
+        "spec.cluster: got both shared and dedicated; expected exactly one: shared (a RayCluster's "
         "name) or dedicated (a class)",
     ),
     "no cluster in cluster": Mistake(
         {"cluster": {}},
-        "spec.cluster: got neither shared nor dedicated, want exactly one: shared (a RayCluster's "
-        "name) or dedicated (a class)",
+        "spec.cluster: got neither shared nor dedicated; expected exactly one: shared (a "
+        "RayCluster's name) or dedicated (a class)",
     ),
     "a class that is no name": Mistake(
         {"cluster": {"dedicated": {"class": "Big"}}},
-        'spec.cluster.dedicated.class: got "Big", want a name of at most 63 of a-z, 0-9 and -, no '
-        "- first or last",
+        'spec.cluster.dedicated.class: got "Big"; expected a name of at most 63 of a-z, 0-9 and '
+        "-, no - first or last",
     ),
     "a failure rule for everything": Mistake(
         {"failurePolicy": {"rules": [{"action": "Fail"}]}},
-        "spec.failurePolicy.rules[0]: got neither exitCodes nor logPattern, want exitCodes, "
+        "spec.failurePolicy.rules[0]: got neither exitCodes nor logPattern; expected exitCodes, "
         "logPattern or both: a rule for every failure is the two budgets",
     ),
     "a bare fraction": Mistake(
         {"workers": {"resources": {"cpu": 0.5}}},
-        'spec.workers.resources.cpu: got 0.5, want it in quotes, "0.5": Kubernetes takes bare '
+        'spec.workers.resources.cpu: got 0.5; expected it in quotes, "0.5": Kubernetes takes bare '
         "whole numbers only",
     ),
     "a nested field of a later version": Mistake(
@@ -86,83 +86,84 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "batches of a framework that has none": Mistake(
         {"framework": "xgboost", "batchSize": 8},
-        "spec.batchSize: got 8, want it left out with framework xgboost: every round looks at all "
+        "spec.batchSize: got 8; expected no value with framework xgboost: every round looks at all "
         "rows",
     ),
     "a shuffle of a framework that has none": Mistake(
         train_dataset(shuffle={"mode": "global"}) | {"framework": "xgboost"},
-        'spec.data.datasets.train.shuffle.mode: got "global", want it left out with framework '
+        'spec.data.datasets.train.shuffle.mode: got "global"; expected no value with framework '
         "xgboost: every round looks at all rows",
     ),
     "more GPUs of a worker than Keras takes": Mistake(
         {"framework": "tensorflow", "workers": {"resources": {"gpu": 2}}},
-        "spec.workers.resources.gpu: got 2, want at most 1 with framework tensorflow, and more "
+        "spec.workers.resources.gpu: got 2; expected at most 1 with framework tensorflow, and more "
         "workers",
     ),
     "a type that Keras cannot be given": Mistake(
         train_dataset(feed={"dtypes": {"x": "bfloat16"}}) | {"framework": "tensorflow"},
-        'spec.data.datasets.train.feed.dtypes.x: got "bfloat16", want another one with framework '
-        "tensorflow",
+        'spec.data.datasets.train.feed.dtypes.x: got "bfloat16"; expected another one with '
+        "framework tensorflow",
     ),
     "one type for all columns that is no map": Mistake(
         train_dataset(feed={"dtypes": "float32"}),
-        'spec.data.datasets.train.feed.dtypes: got "float32", want a map such as {x: float32}, or '
-        '{"*": float32} for all columns of numbers',
+        'spec.data.datasets.train.feed.dtypes: got "float32"; expected a map such as {x: '
+        'float32}, or {"*": float32} for all columns of numbers',
     ),
     "a type that numpy has not for a function that is given arrays": Mistake(
         train_dataset(feed={"dtypes": {"*": "bfloat16"}, "collate": {"use": "a:b"}}),
-        'spec.data.datasets.train.feed.dtypes.*: got "bfloat16", want another one with '
+        'spec.data.datasets.train.feed.dtypes.*: got "bfloat16"; expected another one with '
         "feed.collate, whose function gets numpy's arrays",
     ),
     "a function of batches where a matrix is made": Mistake(
         train_dataset(feed={"collate": {"use": "a:b"}}) | {"framework": "xgboost"},
-        'spec.data.datasets.train.feed.collate: got {"use": "a:b", "options": {}, "init": {}}, '
-        "want it left out with framework xgboost: a matrix of numbers is made of all columns of "
+        'spec.data.datasets.train.feed.collate: got {"use": "a:b", "options": {}, "init": {}}; '
+        "expected no value with framework xgboost: a matrix of numbers is made of all columns of "
         "rows",
     ),
     "a precision that Keras sets by itself": Mistake(
         {"framework": "tensorflow", "precision": "bfloat16"},
-        'spec.precision: got "bfloat16", want it left out with framework tensorflow: a program of '
+        'spec.precision: got "bfloat16"; expected no value with framework tensorflow: a program of '
         "Keras sets it by tf.keras.mixed_precision",
     ),
     "an unknown read format": Mistake(
         train_dataset(read={"format": "xls", "path": "x"}),
-        'spec.data.datasets.train.read.format: got "xls", want one of parquet, csv, json, text, '
-        "images, binary, numpy, tfrecords, webdataset, audio, video, lance, delta, iceberg",
+        'spec.data.datasets.train.read.format: got "xls"; expected one of parquet, csv, json, '
+        "text, images, binary, numpy, tfrecords, webdataset, audio, video, lance, delta, iceberg",
     ),
     "a transform of no kind": Mistake(
         train_dataset(transforms=[{"use": "a:b", "kind": "sort"}]),
-        'spec.data.datasets.train.transforms[0].kind: got "sort", want one of batches, rows, '
+        'spec.data.datasets.train.transforms[0].kind: got "sort"; expected one of batches, rows, '
         "filter, groups",
     ),
     "a framework nobody knows": Mistake(
         {"framework": "jax"},
-        'spec.framework: got "jax", want one of torch, xgboost, tensorflow',
+        'spec.framework: got "jax"; expected one of torch, xgboost, tensorflow',
     ),
     "a text for a number": Mistake(
-        {"batchSize": "lots"}, 'spec.batchSize: got "lots", want an integer >= 1 and <= 2147483647'
+        {"batchSize": "lots"},
+        'spec.batchSize: got "lots"; expected an integer >= 1 and <= 2147483647',
     ),
     "a number in quotes": Mistake(
-        {"epochs": "3"}, 'spec.epochs: got "3", want an integer >= 1 and <= 2147483647'
+        {"epochs": "3"}, 'spec.epochs: got "3"; expected an integer >= 1 and <= 2147483647'
     ),
     "a truth value for a number": Mistake(
         {"workers": {"count": True}},
-        "spec.workers.count: got true, want an integer >= 1 and <= 2147483647",
+        "spec.workers.count: got true; expected an integer >= 1 and <= 2147483647",
     ),
     "a fraction for an integer": Mistake(
-        {"epochs": 1.5}, "spec.epochs: got 1.5, want an integer >= 1 and <= 2147483647"
+        {"epochs": 1.5}, "spec.epochs: got 1.5; expected an integer >= 1 and <= 2147483647"
     ),
     "a number below the bound": Mistake(
-        {"epochs": 0}, "spec.epochs: got 0, want an integer >= 1 and <= 2147483647"
+        {"epochs": 0}, "spec.epochs: got 0; expected an integer >= 1 and <= 2147483647"
     ),
     "a seed no generator takes": Mistake(
-        {"seed": 2**32}, "spec.seed: got 4294967296, want an integer >= 0 and <= 4294967295"
+        {"seed": 2**32}, "spec.seed: got 4294967296; expected an integer >= 0 and <= 4294967295"
     ),
     "a text for a truth value": Mistake(
-        {"reproducible": "on"}, 'spec.reproducible: got "on", want true or false'
+        {"reproducible": "on"}, 'spec.reproducible: got "on"; expected true or false'
     ),
     "a number as environment variable": Mistake(
-        {"env": {"A": 1}}, "spec.env.A: got 1, want a text; put it in quotes"
+        {"env": {"A": 1}}, "spec.env.A: got 1; expected a text; put it in quotes"
     ),
     "an environment variable of ours": Mistake(
         {"env": {"TRAINSHED_HOME": "/"}},
@@ -170,164 +171,166 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "an environment variable no shell takes": Mistake(
         {"env": {"1A": "x"}},
-        "spec.env.1A: want a name of letters, digits and _ that starts with no digit",
+        "spec.env.1A: expected a name of letters, digits and _ that starts with no digit",
     ),
-    "a list for a map": Mistake({"config": [1]}, "spec.config: got [1], want a map"),
+    "a list for a map": Mistake({"config": [1]}, "spec.config: got [1]; expected a map"),
     "a map for a list": Mistake(
-        train_dataset(transforms={}), "spec.data.datasets.train.transforms: got {}, want a list"
+        train_dataset(transforms={}), "spec.data.datasets.train.transforms: got {}; expected a list"
     ),
     "no number in the config": Mistake(
         {"config": {"a": [float("nan")]}},
-        "spec.config.a[0]: got nan, want a finite number, JSON has no other",
+        "spec.config.a[0]: got nan; expected a finite number, JSON has no other",
     ),
     "a function without its module": Mistake(
         {"train": "train"},
-        'spec.train: got "train", want module:function, such as my_package.my_module:train',
+        'spec.train: got "train"; expected module:function, such as my_package.my_module:train',
     ),
     "no program": Mistake(
         {"train": None},
-        "spec: got neither train nor entrypoint, want exactly one: train (a function) or "
+        "spec: got neither train nor entrypoint; expected exactly one: train (a function) or "
         "entrypoint (a command)",
     ),
     "two programs": Mistake(
         {"train": "a:b", "entrypoint": ["python"]},
-        "spec: got both train and entrypoint, want exactly one: train (a function) or "
+        "spec: got both train and entrypoint; expected exactly one: train (a function) or "
         "entrypoint (a command)",
     ),
     "an empty command": Mistake(
-        {"entrypoint": []}, "spec.entrypoint: got [], want a list that is not empty"
+        {"entrypoint": []}, "spec.entrypoint: got []; expected a list that is not empty"
     ),
     "a batch smaller than the workers": Mistake(
         {"batchSize": 2, "workers": {"count": 3}},
-        "spec.batchSize: got 2, want at least workers.count (3): each worker needs a row of "
+        "spec.batchSize: got 2; expected at least workers.count (3): each worker needs a row of "
         "every batch",
     ),
     "no CPU": Mistake(
         {"workers": {"resources": {"cpu": 0}}},
-        'spec.workers.resources.cpu: got "0", want a Kubernetes quantity above 0 and at most '
+        'spec.workers.resources.cpu: got "0"; expected a Kubernetes quantity above 0 and at most '
         "1M, such as 2 or 500m",
     ),
     "more CPUs than there are": Mistake(
         {"workers": {"resources": {"cpu": 2_000_000}}},
-        'spec.workers.resources.cpu: got "2000000", want a Kubernetes quantity above 0 and at '
+        'spec.workers.resources.cpu: got "2000000"; expected a Kubernetes quantity above 0 and at '
         "most 1M, such as 2 or 500m",
     ),
     "memory without end": Mistake(
         {"workers": {"resources": {"memory": "1e309"}}},
-        'spec.workers.resources.memory: got "1e309", want a Kubernetes quantity above 0 and at '
+        'spec.workers.resources.memory: got "1e309"; expected a Kubernetes quantity above 0 and at '
         "most 1E, such as 8Gi",
     ),
     "more GPUs than anybody counts": Mistake(
         {"workers": {"resources": {"gpu": 2**31}}},
-        "spec.workers.resources.gpu: got 2147483648, want an integer >= 0 and <= 2147483647",
+        "spec.workers.resources.gpu: got 2147483648; expected an integer >= 0 and <= 2147483647",
     ),
     "memory in no known unit": Mistake(
         {"workers": {"resources": {"memory": "8GB"}}},
-        'spec.workers.resources.memory: got "8GB", want a Kubernetes quantity above 0 and at '
+        'spec.workers.resources.memory: got "8GB"; expected a Kubernetes quantity above 0 and at '
         "most 1E, such as 8Gi",
     ),
     "a dataset without read": Mistake(
         {"data": {"datasets": {"train": {}}}},
-        "spec.data.datasets.train.read: missing; want a map",
+        "spec.data.datasets.train.read: missing; expected a map",
     ),
     "a read of two kinds": Mistake(
         train_dataset(read=READ | {"use": "a:b"}),
-        "spec.data.datasets.train.read: got format and use, want exactly one: format (with path), "
-        "use, reader or mix",
+        "spec.data.datasets.train.read: got format and use; expected exactly one: format (with "
+        "path), use, reader or mix",
     ),
     "a read of no kind": Mistake(
         train_dataset(read={"path": "x"}),
-        "spec.data.datasets.train.read: got none of format, use, reader and mix, want exactly one: "
-        "format (with path), use, reader or mix",
+        "spec.data.datasets.train.read: got none of format, use, reader and mix; expected exactly "
+        "one: format (with path), use, reader or mix",
     ),
     "no credentials for a path": Mistake(
         train_dataset(read=READ | {"anonymous": True}),
-        "spec.data.datasets.train.read.anonymous: got true, want it only with a path at s3://, "
-        "gs://, abfs://, abfss://, az://",
+        "spec.data.datasets.train.read.anonymous: got true; expected no value without a path at "
+        "s3://, gs://, abfs://, abfss://, az://",
     ),
     "a payer of another store's requests": Mistake(
         train_dataset(read=READ | {"path": "gs://b/rows", "requesterPays": True}),
-        "spec.data.datasets.train.read.requesterPays: got true, want it only with a path at s3://",
+        "spec.data.datasets.train.read.requesterPays: got true; expected no value without a path "
+        "at s3://",
     ),
     "an endpoint with a path": Mistake(
         train_dataset(read=READ | {"path": "s3://b/rows", "endpoint": "https://x.example/b"}),
-        'spec.data.datasets.train.read.endpoint: got "https://x.example/b", want a URL of scheme, '
-        "host and port, such as https://s3.eu-central-1.amazonaws.com",
+        'spec.data.datasets.train.read.endpoint: got "https://x.example/b"; expected a URL of '
+        "scheme, host and port, such as https://s3.eu-central-1.amazonaws.com",
     ),
     "a region of a disk": Mistake(
         train_dataset(read=READ | {"region": "eu-x"}),
-        'spec.data.datasets.train.read.region: got "eu-x", want it only with a path at s3://',
+        'spec.data.datasets.train.read.region: got "eu-x"; expected no value without a path at '
+        "s3://",
     ),
     "a cache in no known unit": Mistake(
         train_dataset(read=READ | {"localCache": "20GB"}),
-        'spec.data.datasets.train.read.localCache: got "20GB", want a Kubernetes quantity above 0 '
-        "and at most 1E, such as 8Gi",
+        'spec.data.datasets.train.read.localCache: got "20GB"; expected a Kubernetes quantity '
+        "above 0 and at most 1E, such as 8Gi",
     ),
     "a cache of a table": Mistake(
         train_dataset(read={"format": "lance", "path": "s3://b/t", "localCache": "20Gi"}),
-        'spec.data.datasets.train.read.localCache: got "20Gi", want it left out with format lance, '
-        "whose log and files are read by ranges",
+        'spec.data.datasets.train.read.localCache: got "20Gi"; expected no value with format '
+        "lance, whose log and files are read by ranges",
     ),
     "a mix of what is not there": Mistake(
         {"data": {"datasets": {"train": {"read": {"mix": {"a": 1}}}, "b": make_dataset()}}},
-        "spec.data.datasets.train.read.mix.a: got no such dataset, want one of: b",
+        "spec.data.datasets.train.read.mix.a: got no such dataset; expected one of: b",
     ),
     "a mix of a mix": Mistake(
         make_mix(b={"read": {"mix": {"a": 1}}}),
-        "spec.data.datasets.train.read.mix.b: got a mix itself, want one of: a",
+        "spec.data.datasets.train.read.mix.b: got a mix itself; expected one of: a",
     ),
     "a weight of nothing": Mistake(
         make_mix(weights={"a": 1, "b": 0}),
-        "spec.data.datasets.train.read.mix.b: got 0, want a number above 0",
+        "spec.data.datasets.train.read.mix.b: got 0; expected a number above 0",
     ),
     "a weight that deals nothing": Mistake(
         make_mix(weights={"a": 1, "b": 0.00001}),
-        "spec.data.datasets.train.read.mix.b: got 1e-05, want at least 0.000100001 beside the "
+        "spec.data.datasets.train.read.mix.b: got 1e-05; expected at least 0.000100001 beside the "
         "others",
     ),
     "a mix with a transform": Mistake(
         make_mix(train={"transforms": [{"use": "m:f"}]}),
-        "spec.data.datasets.train.transforms: got 1, want it left out: set it of the datasets that "
-        "are mixed",
+        "spec.data.datasets.train.transforms: got 1; expected no value: set it of the datasets "
+        "that are mixed",
     ),
     "a mix in an order of files": Mistake(
         make_mix(train={"shuffle": {"mode": "files"}}),
-        'spec.data.datasets.train.shuffle.mode: got "files", want none, with a bufferSize: files '
-        "and blocks are those of the datasets it mixes",
+        'spec.data.datasets.train.shuffle.mode: got "files"; expected none, with a bufferSize: '
+        "files and blocks are those of the datasets it mixes",
     ),
     "a mix of what is shuffled over all rows": Mistake(
         make_mix(b=make_dataset(shuffle={"mode": "global"})),
-        'spec.data.datasets.b.shuffle.mode: got "global", want none, files or blocks in a mix, '
+        'spec.data.datasets.b.shuffle.mode: got "global"; expected none, files or blocks in a mix, '
         "whose own bufferSize moves single rows",
     ),
     "a mix of what workers keep": Mistake(
         make_mix(b=make_dataset(cache="workers")),
-        'spec.data.datasets.b.cache: got "workers", want objects, disk, none or auto in a mix: '
+        'spec.data.datasets.b.cache: got "workers"; expected objects, disk, none or auto in a mix: '
         "a worker's rows of it change each epoch",
     ),
     "an epoch of some rows that workers keep": Mistake(
         train_dataset(rowsPerEpoch=10, cache="workers"),
-        'spec.data.datasets.train.cache: got "workers", want objects, disk, none or auto with '
+        'spec.data.datasets.train.cache: got "workers"; expected objects, disk, none or auto with '
         "rowsPerEpoch, because an epoch continues where the last one stopped",
     ),
     "a mix of what has epochs and a buffer of its own": Mistake(
         make_mix(b=make_dataset(rowsPerEpoch=9, shuffle={"bufferSize": 50})),
-        "spec.data.datasets.b.shuffle.bufferSize: got 50, want it left out in a mix, whose own "
-        "bufferSize moves single rows\nspec.data.datasets.b.rowsPerEpoch: got 9, want it left out "
+        "spec.data.datasets.b.shuffle.bufferSize: got 50; expected no value in a mix, whose own "
+        "bufferSize moves single rows\nspec.data.datasets.b.rowsPerEpoch: got 9; expected no value "
         "in a mix, which takes of each what its weight says",
     ),
     "an epoch of some rows of all, shuffled": Mistake(
         train_dataset(rowsPerEpoch=10, shuffle={"mode": "global"}),
-        'spec.data.datasets.train.shuffle.mode: got "global", want files or blocks, and a '
+        'spec.data.datasets.train.shuffle.mode: got "global"; expected files or blocks, and a '
         "bufferSize with rowsPerEpoch, because an epoch continues where the last one stopped",
     ),
     "a format without path": Mistake(
         train_dataset(read={"format": "parquet"}),
-        "spec.data.datasets.train.read.path: missing; want the file or folder to read",
+        "spec.data.datasets.train.read.path: missing; expected the file or folder to read",
     ),
     "columns of a function": Mistake(
         train_dataset(read={"use": "a:b", "columns": ["x"]}),
-        'spec.data.datasets.train.read.columns: got ["x"], want it only with format',
+        'spec.data.datasets.train.read.columns: got ["x"]; expected no value without format',
     ),
     "options of a format": Mistake(
         train_dataset(read=READ | {"options": {"x": 1}}),
@@ -340,61 +343,62 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a wrong option of a format": Mistake(
         train_dataset(read={"format": "csv", "path": "x", "options": {"delimiter": ";;"}}),
-        'spec.data.datasets.train.read.options.delimiter: got ";;", want string should have at '
+        'spec.data.datasets.train.read.options.delimiter: got ";;"; expected string should have at '
         "most 1 character",
     ),
     "options of a mix": Mistake(
         train_dataset(read={"mix": {"a": 1.0}, "options": {"x": 1}}),
-        'spec.data.datasets.train.read.options: got {"x": 1}, want it without mix',
+        'spec.data.datasets.train.read.options: got {"x": 1}; expected it without mix',
     ),
     "a batch size for single rows": Mistake(
         train_dataset(transforms=[{"use": "a:b", "kind": "rows", "batchSize": 8}]),
-        "spec.data.datasets.train.transforms[0].batchSize: got 8, want it only with kind batches "
-        "or filter",
+        "spec.data.datasets.train.transforms[0].batchSize: got 8; expected no value without kind "
+        "batches or filter",
     ),
     "single rows as a table": Mistake(
         train_dataset(transforms=[{"use": "a:b", "kind": "rows", "batchFormat": "pandas"}]),
-        'spec.data.datasets.train.transforms[0].batchFormat: got "pandas", want it left out with '
+        'spec.data.datasets.train.transforms[0].batchFormat: got "pandas"; expected no value with '
         "kind rows, which are dicts; or another kind",
     ),
     "a format that nobody has": Mistake(
         train_dataset(transforms=[{"use": "a:b", "batchFormat": "polars"}]),
-        'spec.data.datasets.train.transforms[0].batchFormat: got "polars", want one of numpy, '
+        'spec.data.datasets.train.transforms[0].batchFormat: got "polars"; expected one of numpy, '
         "pandas, pyarrow",
     ),
     "groups of nothing": Mistake(
         train_dataset(transforms=[{"use": "a:b", "kind": "groups"}]),
-        "spec.data.datasets.train.transforms[0].by: missing; want the columns that make a group",
+        "spec.data.datasets.train.transforms[0].by: missing; expected the columns that make a "
+        "group",
     ),
     "an order without groups": Mistake(
         train_dataset(transforms=[{"use": "a:b", "by": ["user"], "orderBy": ["time"]}]),
-        'spec.data.datasets.train.transforms[0].by: got ["user"], want it only with kind groups\n'
-        'spec.data.datasets.train.transforms[0].orderBy: got ["time"], want it only with kind '
-        "groups",
+        'spec.data.datasets.train.transforms[0].by: got ["user"]; expected no value without kind '
+        'groups\nspec.data.datasets.train.transforms[0].orderBy: got ["time"]; expected no value '
+        "without kind groups",
     ),
     "groups that are kept nowhere": Mistake(
         train_dataset(transforms=[GROUPS], cache="none"),
-        'spec.data.datasets.train.cache: got "none", want objects, disk, workers or auto with '
+        'spec.data.datasets.train.cache: got "none"; expected objects, disk, workers or auto with '
         "transforms of kind groups: a group has rows of all files, and is made once",
     ),
     "more CPUs for a task than for all": Mistake(
         {"data": make_data(make_dataset(task={"cpus": 3}), cpus=2)},
-        "spec.data.datasets.train.task.cpus: got 3, want at most the 2 of data.cpus, which all "
+        "spec.data.datasets.train.task.cpus: got 3; expected at most the 2 of data.cpus, which all "
         "tasks share",
     ),
     "a task of a mix": Mistake(
         make_mix(train={"task": {"cpus": 2}}),
-        "spec.data.datasets.train.task: got 2 CPUs, want it left out: set it of the datasets that "
+        "spec.data.datasets.train.task: got 2 CPUs; expected no value: set it of the datasets that "
         "are mixed",
     ),
     "a buffer that mixes nothing": Mistake(
         train_dataset(shuffle={"mode": "local", "bufferSize": 1}),
-        "spec.data.datasets.train.shuffle.bufferSize: got 1, want at least 2 with mode local, or "
-        "mode none",
+        "spec.data.datasets.train.shuffle.bufferSize: got 1; expected at least 2 with mode local, "
+        "or mode none",
     ),
     "workers keep rows that change each epoch": Mistake(
         train_dataset(cache="workers", shuffle={"mode": "global"}),
-        'spec.data.datasets.train.cache: got "workers", want objects, disk, none or auto with '
+        'spec.data.datasets.train.cache: got "workers"; expected objects, disk, none or auto with '
         "shuffle mode global: the rows of a worker change each epoch",
     ),
     "a dataset's name with a dot": Mistake(
@@ -403,19 +407,19 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a type no tensor has": Mistake(
         train_dataset(feed={"dtypes": {"x": "float"}}),
-        'spec.data.datasets.train.feed.dtypes.x: got "float", want one of bool, uint8, int8, '
+        'spec.data.datasets.train.feed.dtypes.x: got "float"; expected one of bool, uint8, int8, '
         "int16, int32, int64, float16, bfloat16, float32, float64",
     ),
     "a best checkpoint by no rule": Mistake(
         {"checkpoint": {"best": {"metric": "loss"}}},
-        "spec.checkpoint.best.mode: missing; want one of max, min",
+        "spec.checkpoint.best.mode: missing; expected one of max, min",
     ),
     "an empty storage": Mistake(
-        {"storage": ""}, 'spec.storage: got "", want a text that is not empty'
+        {"storage": ""}, 'spec.storage: got ""; expected a text that is not empty'
     ),
     "a group no label can name": Mistake(
         {"workers": {"group": "a b"}},
-        'spec.workers.group: got "a b", want a label value such as gpu',
+        'spec.workers.group: got "a b"; expected a label value such as gpu',
     ),
 }
 
@@ -449,22 +453,23 @@ def test_entrypoint_takes_nothing_that_it_has_as_an_argument(field: Document) ->
 HEADS: dict[str, tuple[Document, str]] = {
     "another version": (
         {"apiVersion": "trainshed.dev/v2"},
-        'apiVersion: got "trainshed.dev/v2", want trainshed.dev/v1alpha1',
+        'apiVersion: got "trainshed.dev/v2"; expected trainshed.dev/v1alpha1',
     ),
-    "another kind": ({"kind": "RayJob"}, 'kind: got "RayJob", want TrainingRun'),
+    "another kind": ({"kind": "RayJob"}, 'kind: got "RayJob"; expected TrainingRun'),
     "a name no Service can have": (
         {"metadata": {"name": "1digits"}},
-        'metadata.name: got "1digits", want at most 40 of a-z, 0-9 and -, a letter first and '
+        'metadata.name: got "1digits"; expected at most 40 of a-z, 0-9 and -, a letter first and '
         "no - last",
     ),
     "a name too long for its children": (
         {"metadata": {"name": "a" * 41}},
-        f'metadata.name: got "{"a" * 41}", want at most 40 of a-z, 0-9 and -, a letter first '
+        f'metadata.name: got "{"a" * 41}"; expected at most 40 of a-z, 0-9 and -, a letter first '
         "and no - last",
     ),
     "no name": (
         {"metadata": {}},
-        "metadata.name: missing; want at most 40 of a-z, 0-9 and -, a letter first and no - last",
+        "metadata.name: missing; expected at most 40 of a-z, 0-9 and -, a letter first and no - "
+        "last",
     ),
     "a field beside spec": ({"specs": {}}, 'specs: unknown field; did you mean "spec"?'),
 }
@@ -488,9 +493,12 @@ def test_all_mistakes_are_said_at_once() -> None:
 
 
 TEXTS: dict[str, tuple[str, str]] = {
-    "two documents": ("a: 1\n---\nb: 2", "x.yaml: got 2 documents, want exactly one TrainingRun"),
-    "an empty file": ("# nothing\n", "x.yaml: got an empty file, want exactly one TrainingRun"),
-    "a list": ("- a", 'x.yaml: got ["a"], want a TrainingRun object'),
+    "two documents": (
+        "a: 1\n---\nb: 2",
+        "x.yaml: got 2 documents; expected exactly one TrainingRun",
+    ),
+    "an empty file": ("# nothing\n", "x.yaml: got an empty file; expected exactly one TrainingRun"),
+    "a list": ("- a", 'x.yaml: got ["a"]; expected a TrainingRun object'),
 }
 
 
@@ -529,7 +537,7 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
 def test_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_bytes(b"\xff\xfe")
 
-    with pytest.raises(SpecError, match="want a text file in UTF-8"):
+    with pytest.raises(SpecError, match="expected a text file in UTF-8"):
         load_file(tmp_path / "run.yaml")
 
 
@@ -550,21 +558,27 @@ def test_setting_replaces_one_value(case: str) -> None:
 
 
 WRONG_SETTINGS: dict[str, tuple[str, str]] = {
-    "no value": ("spec.epochs", '--set: got "spec.epochs", want path=value'),
-    "no path": ("spec..a=1", '--set: got "spec..a", want a path such as spec.config.learningRate'),
+    "no value": ("spec.epochs", '--set: got "spec.epochs"; expected path=value'),
+    "no path": (
+        "spec..a=1",
+        '--set: got "spec..a"; expected a path such as spec.config.learningRate',
+    ),
     "an item that is not there": (
         "spec.entrypoint[7]=x",
-        "spec.entrypoint[7]: got [7] of a list of 1, want an item that exists",
+        "spec.entrypoint[7]: got [7] of a list of 1; expected an item that exists",
     ),
     "the item after the last": (
         "spec.entrypoint[1]=x",
-        "spec.entrypoint[1]: got [1] of a list of 1, want an item that exists",
+        "spec.entrypoint[1]: got [1] of a list of 1; expected an item that exists",
     ),
     "an item of no list": (
         "spec.env[0]=x",
-        "spec.env[0]: got [0] of no list, want an item that exists",
+        "spec.env[0]: got [0] of no list; expected an item that exists",
     ),
-    "a field of no map": ("kind.a=x", 'kind.a: got a of "TrainingRun", want a map to put it in'),
+    "a field of no map": (
+        "kind.a=x",
+        'kind.a: got a of "TrainingRun"; expected a map to put it in',
+    ),
     "a field nobody has": ("spec.sed=1", 'spec.sed: unknown field; did you mean "seed"?'),
 }
 
@@ -670,7 +684,7 @@ DEEP = {
 
 @pytest.mark.parametrize("case", DEEP)
 def test_a_text_that_is_nested_too_deep_is_refused(case: str) -> None:
-    with pytest.raises(SpecError, match=r"nested too deep; want at most 100 maps and lists"):
+    with pytest.raises(SpecError, match=r"nested too deep; expected at most 100 maps and lists"):
         load_text(DEEP[case], "run.yaml")
 
 
@@ -684,7 +698,7 @@ def test_an_object_that_is_nested_too_deep_is_refused_by_its_field(levels: int) 
         validate_document(document, "server")
 
     assert str(refusal.value) == (
-        "spec.config: nested too deep; want at most 100 maps and lists inside each other"
+        "spec.config: nested too deep; expected at most 100 maps and lists inside each other"
     )
 
 
@@ -696,7 +710,9 @@ def test_an_object_that_is_nested_as_deep_as_it_may_is_taken() -> None:
 
 
 def test_a_setting_may_not_lead_deeper_than_a_document() -> None:
-    with pytest.raises(SpecError, match=r"--set: got .* want a path of at most 100 maps and lists"):
+    with pytest.raises(
+        SpecError, match=r"--set: got .* expected a path of at most 100 maps and lists"
+    ):
         set_value(make_document(), "spec.config" + ".a" * 1500, "1")
     with pytest.raises(SpecError, match=r"--set spec\.config\.a: nested too deep"):
         set_value(make_document(), "spec.config.a", "[" * 1500 + "]" * 1500)

@@ -38,7 +38,7 @@ def test_bytes_are_read_as_kubernetes_reads_them(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "1 Gi", "8GB", "Gi", "1K", "0x10", "1_000", "1e", "nan"])
 def test_other_text_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="want a Kubernetes quantity such as 2, 500m or 8Gi"):
+    with pytest.raises(ValueError, match="expected a Kubernetes quantity such as 2, 500m or 8Gi"):
         parse_bytes(text)
 
 
@@ -59,7 +59,7 @@ def test_what_is_too_large_or_too_fine_is_cut_as_kubernetes_cuts_it(text: str) -
 
 
 def test_a_text_without_end_is_no_quantity() -> None:
-    with pytest.raises(ValueError, match=r"got \"1{70,80}\.\.\., want a Kubernetes quantity"):
+    with pytest.raises(ValueError, match=r"got \"1{70,80}\.\.\.; expected a Kubernetes quantity"):
         parse_quantity("1" * 1_000_000)
 
 

@@ -132,14 +132,14 @@ CASES: dict[str, Case] = {
         make_spec(workers={"min": 1}), ["spec.workers.min: not yet supported in this version"]
     ),
     "a wrong type": Case(
-        make_spec(epochs="three"), ['spec.epochs: got "three", want an integer >= 1']
+        make_spec(epochs="three"), ['spec.epochs: got "three"; expected an integer >= 1']
     ),
     "neither function nor command": Case(
-        make_spec(train=None), ["spec: got neither train nor entrypoint, want exactly one"]
+        make_spec(train=None), ["spec: got neither train nor entrypoint; expected exactly one"]
     ),
     "a batch smaller than the workers": Case(
         make_spec(batchSize=1, workers={"count": 2, "resources": {"cpu": "500m"}}),
-        ["spec.batchSize: got 1, want at least workers.count (2): each worker needs a row"],
+        ["spec.batchSize: got 1; expected at least workers.count (2): each worker needs a row"],
     ),
     "a setting on the command line that no field has": Case(
         make_spec(),
@@ -149,7 +149,7 @@ CASES: dict[str, Case] = {
     # --------------------------------------------------------------- the data
     "a batch larger than the data": Case(
         make_spec(batchSize=61),
-        ["spec.batchSize: got 61, want at most the 60 rows of", "or feed.lastBatch: keep"],
+        ["spec.batchSize: got 61; expected at most the 60 rows of", "or feed.lastBatch: keep"],
     ),
     "a mix of rows with other columns": Case(
         make_spec(
@@ -162,20 +162,23 @@ CASES: dict[str, Case] = {
             }
         ),
         [
-            "spec.data.datasets.train.read.mix.some: got columns x float32[4], want those of all, "
-            "row int64, x float32[4], y float32: rows of a mix go into one batch"
+            "spec.data.datasets.train.read.mix.some: got columns x float32[4]; expected those of "
+            "all, row int64, x float32[4], y float32: rows of a mix go into one batch"
         ],
     ),
     "no such folder": Case(
         make_spec(data=make_data("no/rows")),
         [
-            "spec.data.datasets.train.read.path: got FOLDER/no/rows, want a parquet file or "
+            "spec.data.datasets.train.read.path: got FOLDER/no/rows; expected a parquet file or "
             "folder that exists"
         ],
     ),
     "an empty folder": Case(
         make_spec(data=make_data("nothing")),
-        ["spec.data.datasets.train.read.path: got FOLDER/nothing, want a folder with *.parquet"],
+        [
+            "spec.data.datasets.train.read.path: got FOLDER/nothing; expected a folder with "
+            "*.parquet"
+        ],
         add_empty_folder,
     ),
     "a missing column": Case(
@@ -186,36 +189,42 @@ CASES: dict[str, Case] = {
                 }
             }
         ),
-        ["spec.data.datasets.train.read.columns: got label, want one of x, y, row (FOLDER/rows/"],
+        [
+            "spec.data.datasets.train.read.columns: got label; expected one of x, y, row "
+            "(FOLDER/rows/"
+        ],
     ),
     "a column that one file lacks": Case(
         make_spec(),
-        ["read.columns: got y, want one of x (FOLDER/rows/part-9.parquet)"],
+        ["read.columns: got y; expected one of x (FOLDER/rows/part-9.parquet)"],
         add_file_without_column,
     ),
     "a column of texts": Case(
         make_spec(data=make_data("names")),
-        ["spec.data.datasets.train: column x: got values of str, want numbers; turn it into some"],
+        [
+            "spec.data.datasets.train: column x: got values of str; expected numbers; turn it "
+            "into some"
+        ],
         add_names,
     ),
     "a file that is no parquet": Case(
         make_spec(),
         [
-            "spec.data.datasets.train.read.path: got FOLDER/rows/part-9.parquet, want a parquet "
-            "file ("
+            "spec.data.datasets.train.read.path: got FOLDER/rows/part-9.parquet; expected a "
+            "parquet file ("
         ],
         add_text_file,
     ),
     "a place of a kind that is not known": Case(
         make_spec(data=make_data("hdfs://server/rows")),
         [
-            "spec.data.datasets.train.read.path: got hdfs://server/rows, want a path, file://, or "
-            "a bucket's address with one of s3://, gs://, "
+            "spec.data.datasets.train.read.path: got hdfs://server/rows; expected a path, "
+            "file://, or a bucket's address with one of s3://, gs://, "
         ],
     ),
     "a type for a column that is not read": Case(
         make_spec(data=make_data(feed={"dtypes": {"row": "int32"}})),
-        ["spec.data.datasets.train.feed.dtypes.row: got no such column, want one of: x, y"],
+        ["spec.data.datasets.train.feed.dtypes.row: got no such column; expected one of: x, y"],
     ),
     "a value that the type asked for cannot hold": Case(
         make_spec(data=make_data("gaps", feed={"dtypes": {"x": "int64"}})),
@@ -234,18 +243,24 @@ CASES: dict[str, Case] = {
     ),
     "a transform that is not there": Case(
         make_spec(data=make_data(transforms=[{"use": "users_module:resize"}])),
-        ["transforms[0].use: got users_module:resize, want a name in users_module; it has: fail,"],
+        [
+            "transforms[0].use: got users_module:resize; expected a name in users_module; it has: "
+            "fail,"
+        ],
     ),
     "a function of batches that is not there": Case(
         make_spec(data=make_data(feed={"collate": {"use": "users_module:pad"}})),
         [
-            "spec.data.datasets.train.feed.collate.use: got users_module:pad, want a name in "
+            "spec.data.datasets.train.feed.collate.use: got users_module:pad; expected a name in "
             "users_module; it has: fail,"
         ],
     ),
     "arguments of a function of batches that is no class": Case(
         make_spec(data=make_data(feed={"collate": {"use": "users_module:fail", "init": {"a": 1}}})),
-        ["spec.data.datasets.train.feed.collate.init: got a, want it left out, as users_module:fa"],
+        [
+            "spec.data.datasets.train.feed.collate.init: got a; expected no value, as "
+            "users_module:fa"
+        ],
     ),
     "a function of batches that fails on the first rows": Case(
         make_spec(data=make_data("names", feed={"collate": {"use": "users_module:fail"}})),
@@ -259,27 +274,33 @@ CASES: dict[str, Case] = {
         make_spec(framework="tensorflow", data=make_data(feed={"collate": {"use": "a:b"}})),
         [
             "spec.data.datasets.train.feed.collate: got",
-            "want it left out with framework tensorflow: the `pair` of its program makes inputs",
+            "expected no value with framework tensorflow: the `pair` of its program makes inputs",
         ],
     ),
     # ------------------------------------------------------------ the function
     "a function that does not import": Case(
         make_spec(train="nowhere:train"),
-        ["spec.train: got nowhere:train, want a module that imports (ModuleNotFoundError"],
+        ["spec.train: got nowhere:train; expected a module that imports (ModuleNotFoundError"],
     ),
     "a module that fails at import": Case(
         make_spec(),
-        ["want a module that imports (ZeroDivisionError: division by zero, FOLDER/users_module"],
+        [
+            "expected a module that imports (ZeroDivisionError: division by zero, "
+            "FOLDER/users_module"
+        ],
         users_module("1 / 0\n"),
     ),
     "a function that needs two arguments": Case(
         make_spec(),
-        ["spec.train: got users_module:train(config, data), want a function with no argument"],
+        ["spec.train: got users_module:train(config, data); expected a function with no argument"],
         users_module("def train(config, data): ...\n"),
     ),
     "a module that still uses ray.air.session": Case(
         make_spec(),
-        ["want a module without ray.air.session (line 1): Ray removed it; use ray.train.report"],
+        [
+            "expected a module without ray.air.session (line 1): Ray removed it; use "
+            "ray.train.report"
+        ],
         users_module("from ray.air import session\ndef train(): ...\n"),
     ),
     "a config that the program refuses": Case(
@@ -288,51 +309,57 @@ CASES: dict[str, Case] = {
     ),
     "a script that is not there": Case(
         {"entrypoint": ["python", "train.py"]},
-        ['spec.entrypoint[1]: got "train.py", want a file in FOLDER'],
+        ['spec.entrypoint[1]: got "train.py"; expected a file in FOLDER'],
     ),
     # ------------------------------------------------------------- the machine
     "more workers than the machine has CPUs": Case(
         make_spec(workers={"count": CPUS + 1, "resources": {"cpu": 1}}, batchSize=CPUS + 1),
         [
-            f"spec.workers: got {CPUS + 1} workers x 1 CPUs = {CPUS + 1}, want at most the {CPUS} "
-            "CPUs of this machine"
+            f"spec.workers: got {CPUS + 1} workers x 1 CPUs = {CPUS + 1}; expected at most the "
+            f"{CPUS} CPUs of this machine"
         ],
     ),
     "more GPUs than the machine has": Case(
         make_spec(workers=workers(gpu=99)),
         [
-            "spec.workers.resources.gpu: got 1 workers x 99 GPUs = 99, want at most the",
+            "spec.workers.resources.gpu: got 1 workers x 99 GPUs = 99; expected at most the",
             "--cpu trains without",
         ],
     ),
     "more memory than the machine has": Case(
         make_spec(workers=workers(memory="999Ti")),
-        ["spec.workers.resources.memory: got 1 workers x 999Ti, want at most the"],
+        ["spec.workers.resources.memory: got 1 workers x 999Ti; expected at most the"],
     ),
     # ------------------------------------------------------------- the storage
     "storage below a file": Case(
         make_spec(storage="file/runs"),
-        ["spec.storage: got FOLDER/file, want a folder; this is a file"],
+        ["spec.storage: got FOLDER/file; expected a folder; this is a file"],
         add_file_as_storage,
     ),
     "storage that may only be read": Case(
         make_spec(storage="locked/runs"),
-        ["spec.storage: got FOLDER/locked, want a folder that you may write to"],
+        ["spec.storage: got FOLDER/locked; expected a folder that you may write to"],
         add_locked_storage,
         not_as_root="root may write everywhere",
     ),
     "storage of a kind that is not known": Case(
         make_spec(storage="hdfs://server/runs"),
-        ["spec.storage: got hdfs://server/runs, want a path, file://, or a bucket's address with"],
+        [
+            "spec.storage: got hdfs://server/runs; expected a path, file://, or a bucket's "
+            "address with"
+        ],
     ),
     "storage in a bucket without a name": Case(
         make_spec(storage="s3:///runs"),
-        ["spec.storage: got s3:///runs, want a path, file://, or a bucket's address with one of"],
+        [
+            "spec.storage: got s3:///runs; expected a path, file://, or a bucket's address with "
+            "one of"
+        ],
     ),
     "storage that holds another run": Case(
         make_spec(),
         [
-            "spec: got another spec than FOLDER/runs/local/test holds, want",
+            "spec: got another spec than FOLDER/runs/local/test holds; expected",
             "--fresh to start over",
             "spec.seed: 1 -> 0",
             "spec.config.rate: 0.1 -> (not set)",
@@ -341,7 +368,7 @@ CASES: dict[str, Case] = {
     ),
     "a checkpoint that is not there": Case(
         make_spec(checkpoint={"resume": "old/checkpoint_7"}),
-        ["spec.checkpoint.resume: got FOLDER/old/checkpoint_7, want latest, never or where a "],
+        ["spec.checkpoint.resume: got FOLDER/old/checkpoint_7; expected latest, never or where a "],
     ),
     "a checkpoint that is not whole": Case(
         make_spec(checkpoint={"resume": "old/checkpoint_000000010_epoch0001"}),

@@ -93,8 +93,8 @@ CASES: dict[str, Case] = {
         make_spec(
             checkpoint={"everyEpochs": 1, "best": {"metric": "valid.accuracy", "mode": "max"}}
         ),
-        "SpecError: spec.checkpoint.best.metric: got valid.accuracy, want a reported metric: loss, "
-        f"train.loss (worker 0, step {STEPS})",
+        "SpecError: spec.checkpoint.best.metric: got valid.accuracy; expected a reported metric: "
+        f"loss, train.loss (worker 0, step {STEPS})",
         frames=("train",),
     ),
     "a loss that is no number, with its step": Case(
@@ -154,7 +154,7 @@ THROUGH_RAY: dict[str, Case] = {
             train="tests.app.misbehaving:report_alone",
             checkpoint={"best": {"metric": "valid.accuracy", "mode": "max"}},
         ),
-        "spec.checkpoint.best.metric: got valid.accuracy, want a reported metric: loss",
+        "spec.checkpoint.best.metric: got valid.accuracy; expected a reported metric: loss",
     ),
 }
 

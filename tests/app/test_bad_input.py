@@ -90,7 +90,7 @@ def test_a_home_of_a_kind_that_is_not_known_is_named(
     said = trainshed_here("run", str(file))
     assert said.code == EXIT_INVALID
     assert said.stderr == (
-        "error: TRAINSHED_HOME: got hdfs://server/home, want a path, file://, or a bucket's "
+        "error: TRAINSHED_HOME: got hdfs://server/home; expected a path, file://, or a bucket's "
         "address with one of s3://, gs://, abfs://, abfss://, az://\n"
     )
 
@@ -101,8 +101,8 @@ def test_every_mistake_is_said_at_once(folder: Path) -> None:
     said = trainshed_here("run", str(file))
     assert said.code == EXIT_INVALID
     assert sorted(said.stderr.splitlines()) == [
-        "error: spec.epochs: got 0, want an integer >= 1 and <= 2147483647",
-        'error: spec.precision: got "double", want one of float32, tensorfloat32, bfloat16, '
+        "error: spec.epochs: got 0; expected an integer >= 1 and <= 2147483647",
+        'error: spec.precision: got "double"; expected one of float32, tensorfloat32, bfloat16, '
         "float16",
         'error: spec.sead: unknown field; did you mean "seed"?',
     ]
@@ -143,12 +143,12 @@ class FileCase:
 
 FILES: dict[str, FileCase] = {
     "a missing file": FileCase(None, "error: run.yaml: No such file or directory"),
-    "an empty file": FileCase("", "error: run.yaml: got an empty file, want exactly one Train"),
+    "an empty file": FileCase("", "error: run.yaml: got an empty file; expected exactly one Train"),
     "two documents": FileCase(
         "kind: TrainingRun\n---\nkind: TrainingRun\n",
-        "error: run.yaml: got 2 documents, want exactly one TrainingRun",
+        "error: run.yaml: got 2 documents; expected exactly one TrainingRun",
     ),
-    "a list": FileCase("- 1\n", "error: run.yaml: got [1], want a TrainingRun object"),
+    "a list": FileCase("- 1\n", "error: run.yaml: got [1]; expected a TrainingRun object"),
     "no YAML": FileCase("spec: {a: 1\n", "error: run.yaml"),
     "a name that is no label": FileCase(
         json.dumps(
@@ -159,7 +159,7 @@ FILES: dict[str, FileCase] = {
                 "spec": {"train": "users_module:train"},
             }
         ),
-        'error: metadata.name: got "Digits_1", want at most 40 of a-z, 0-9 and -',
+        'error: metadata.name: got "Digits_1"; expected at most 40 of a-z, 0-9 and -',
     ),
 }
 
@@ -190,8 +190,8 @@ def test_all_commands_say_the_same(
     said = trainshed_here(command, str(file))
     assert said.code == EXIT_INVALID
     assert said.stderr == (
-        f"error: spec.data.datasets.train.read.path: got {folder}/nowhere, want a parquet file or "
-        "folder that exists\n"
+        f"error: spec.data.datasets.train.read.path: got {folder}/nowhere; expected a parquet "
+        "file or folder that exists\n"
     )
 
 

@@ -80,7 +80,7 @@ def test_a_framework_that_is_not_installed_is_said_with_what_has_it(
 
     monkeypatch.setattr(importlib.util, "find_spec", find_none)
 
-    with pytest.raises(SpecError, match=rf"spec\.framework: got xgboost, want .*{want}"):
+    with pytest.raises(SpecError, match=rf"spec\.framework: got xgboost; expected .*{want}"):
         check_framework("xgboost", in_cluster)
     check_framework("torch", in_cluster)
 
@@ -106,7 +106,7 @@ def test_workers_of_a_named_group_look_for_their_framework_themselves(
 
 
 def test_a_network_of_keras_without_units_is_refused_before_it_starts() -> None:
-    with pytest.raises(SpecError, match=r"spec\.config\.widths: got \[8, 0\], want at least 1"):
+    with pytest.raises(SpecError, match=r"spec\.config\.widths: got \[8, 0\]; expected at least 1"):
         keras_mlp.check_config({"features": ["x"], "widths": [8, 0]})
 
 
@@ -163,5 +163,7 @@ def test_another_framework_s_checkpoint_is_refused_by_its_file(tmp_path: Path) -
     saver = CheckpointSaver(job, Control(), 0, 1)
     attempt.close()
 
-    with pytest.raises(SpecError, match=r"resume: got .* with model\.pt, want one with model\.ubj"):
+    with pytest.raises(
+        SpecError, match=r"resume: got .* with model\.pt; expected one with model\.ubj"
+    ):
         saver.restore(BoosterState())

@@ -47,34 +47,42 @@ class Case:
 
 
 SESSION = (
-    "spec.train: got MODULE:train, want a module without ray.air.session (line {line}): Ray "
+    "spec.train: got MODULE:train; expected a module without ray.air.session (line {line}): Ray "
     "removed it; use ray.train.report, ray.train.get_dataset_shard and ray.train.get_context"
 )
-ARGUMENTS = "spec.train: got MODULE:train({}), want a function with no argument or one (the config)"
+ARGUMENTS = (
+    "spec.train: got MODULE:train({}); expected a function with no argument or one (the config)"
+)
 CASES: dict[str, Case] = {
     "an error at import is named with its place": Case(
         "x = 1\ny = x / 0\n",
-        "want a module that imports (ZeroDivisionError: division by zero, FOLDER/MODULE.py:2)",
+        "expected a module that imports (ZeroDivisionError: division by zero, FOLDER/MODULE.py:2)",
     ),
-    "an error of syntax": Case("def train(:\n", "want a module that imports (SyntaxError: invalid"),
+    "an error of syntax": Case(
+        "def train(:\n", "expected a module that imports (SyntaxError: invalid"
+    ),
     "something else is not installed": Case(
         "import not_installed\n",
-        "want a module that imports (ModuleNotFoundError: No module named 'not_installed'",
+        "expected a module that imports (ModuleNotFoundError: No module named 'not_installed'",
     ),
     "a script that reads arguments at import": Case(
         "import sys\nsys.exit('usage: ...')\n",
-        "want a module that imports (SystemExit: usage: ..., FOLDER/MODULE.py:2)",
+        "expected a module that imports (SystemExit: usage: ..., FOLDER/MODULE.py:2)",
     ),
     "no such function": Case(
         "from math import sqrt\ndef trian(config): ...\nclass Other: ...\n",
-        "spec.train: got MODULE:train, want a name in MODULE; it has: trian",
+        "spec.train: got MODULE:train; expected a name in MODULE; it has: trian",
     ),
-    "no function at all": Case("", "want a name in MODULE; it has: none"),
-    "not a function": Case("train = 5\n", "want a function, not a int"),
+    "no function at all": Case("", "expected a name in MODULE; it has: none"),
+    "not a function": Case("train = 5\n", "expected a function, not a int"),
     "two arguments": Case("def train(config, data): ...\n", ARGUMENTS.format("config, data")),
     "an argument by name only": Case("def train(*, lr): ...\n", ARGUMENTS.format("lr")),
-    "async": Case("async def train(config): ...\n", "want a plain function: calling one that is"),
-    "a generator": Case("def train(config):\n    yield 1\n", "want a plain function: calling one"),
+    "async": Case(
+        "async def train(config): ...\n", "expected a plain function: calling one that is"
+    ),
+    "a generator": Case(
+        "def train(config):\n    yield 1\n", "expected a plain function: calling one"
+    ),
     "the removed session by its import": Case(
         "\nfrom ray.air import session\ndef train(): ...\n", SESSION.format(line=2)
     ),
@@ -106,8 +114,8 @@ def test_a_module_that_is_not_there_is_named() -> None:
         find("nowhere.at_all:train", "spec.data.datasets.train.read.use")
 
     assert str(caught.value) == (
-        "spec.data.datasets.train.read.use: got nowhere.at_all:train, want a module that imports "
-        "(ModuleNotFoundError: No module named 'nowhere')"
+        "spec.data.datasets.train.read.use: got nowhere.at_all:train; expected a module that "
+        "imports (ModuleNotFoundError: No module named 'nowhere')"
     )
 
 
@@ -173,7 +181,7 @@ def check_config(config):
     ("kind", "want"),
     [
         ("plain", "spec.config: rate must be above 0"),
-        ("typed", "spec.config.rate: got -1, want a rate above 0"),
+        ("typed", "spec.config.rate: got -1; expected a rate above 0"),
         ("silent", "spec.config: another one: MODULE:train refuses it"),
     ],
 )
@@ -204,8 +212,8 @@ def test_most_modules_check_nothing(module: Module) -> None:
             {"model": "vit", "pach": 2},
             'spec.config.pach: unknown field; did you mean "patch"?',
         ),
-        ("vision", {"model": "vit", "patch": 5}, "spec.config.patch: got 5, want a divisor of"),
-        ("tabular", {"features": ["a"], "widths": [0]}, "spec.config.widths: got [0], want at"),
+        ("vision", {"model": "vit", "patch": 5}, "spec.config.patch: got 5; expected a divisor of"),
+        ("tabular", {"features": ["a"], "widths": [0]}, "spec.config.widths: got [0]; expected at"),
     ],
 )
 def test_built_in_programs_check_theirs(program: str, config: dict[str, object], want: str) -> None:

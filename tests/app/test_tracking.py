@@ -113,7 +113,7 @@ def test_an_optimizer_that_the_checkpoint_lacks_is_refused(tmp_path: Path) -> No
     left = run(tmp_path)
 
     assert left.verdict.outcome == FAILED
-    assert "lacks optimizer, scheduler, want" in left.verdict.message
+    assert "lacks optimizer, scheduler; expected" in left.verdict.message
 
 
 def test_names_in_allow_missing_start_fresh_or_are_dropped(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_a_missing_node_is_named() -> None:
         code, output = run_script(address, {"head": 1, "gpu": 2})
 
     assert code == 1
-    assert "group gpu has 1 nodes, want 2" in output
+    assert "group gpu has 1 nodes; expected 2" in output
 
 
 def test_a_cluster_that_is_open_fails() -> None:
@@ -140,7 +140,7 @@ def test_a_cluster_that_is_open_fails() -> None:
         code, output = run_script(address, {"head": 1})
 
     assert code == 1
-    assert "answers 200 to who has no token, want 401" in output
+    assert "answers 200 to who has no token; expected 401" in output
 
 
 def test_a_token_of_another_cluster_fails() -> None:
@@ -148,7 +148,7 @@ def test_a_token_of_another_cluster_fails() -> None:
         code, output = run_script(address, {"head": 1}, token="wrong")
 
     assert code == 1
-    assert "answers 403 to the cluster's token, want 200" in output
+    assert "answers 403 to the cluster's token; expected 200" in output
 
 
 def test_a_dashboard_that_is_away_is_said() -> None:
@@ -173,7 +173,7 @@ def test_an_image_that_cannot_be_pulled_is_named(
     assert code == 1
     assert output.splitlines() == [
         f"Pod trainshed-cpu-worker-x: image {IMAGE} cannot be pulled: {reason}: {FORBIDDEN}",
-        "group cpu has 0 nodes, want 1. Look at the Pods: kubectl get pods -l "
+        "group cpu has 0 nodes; expected 1. Look at the Pods: kubectl get pods -l "
         "ray.io/is-ray-node=yes",
     ]
 
@@ -201,7 +201,7 @@ def test_an_api_server_that_refuses_hides_nothing_else(tmp_path: Path) -> None:
 
     assert code == 1
     assert "The API server does not list the Pods: HTTP Error 403" in output
-    assert "group cpu has 0 nodes, want 1" in output
+    assert "group cpu has 0 nodes; expected 1" in output
 
 
 def test_the_test_does_not_need_the_image_that_it_looks_for(renderer: Renderer) -> None:

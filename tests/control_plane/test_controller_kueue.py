@@ -44,7 +44,7 @@ async def wait_for_rayjob(world: World, name: str) -> Object:
     async def is_there() -> bool:
         return name in await world.names(JOBS)
 
-    await world.until(is_there, f"want {name}")
+    await world.until(is_there, f"expected {name}")
     found = await world.get(JOBS, name) or {}
     assert as_object(found["spec"])["suspend"] is True
     return as_object(as_object(found["metadata"])["labels"])

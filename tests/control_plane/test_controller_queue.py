@@ -49,7 +49,7 @@ async def test_runs_queue_for_a_cluster_and_never_oversubscribe_it(world: World)
 async def next_two(world: World, num_before: int) -> set[str]:
     """Return the two that begin after so many others."""
     claims = world.drivers.claims
-    await world.until(lambda: len(claims) == num_before + 2, "want two to begin")
+    await world.until(lambda: len(claims) == num_before + 2, "expected two to begin")
     return {uid for uid, _ in claims[num_before:]}
 
 

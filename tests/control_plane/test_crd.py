@@ -20,8 +20,10 @@ SAMPLES = [
     *(ROOT / "manifests" / "samples").rglob("*.yaml"),
 ]
 RUNS = Kind("/apis/trainshed.dev/v1alpha1", "trainingruns")
-CORES = "cpu: Invalid value: want a Kubernetes quantity above 0 and at most 1M, such as 2 or 500m"
-BYTES = "memory: Invalid value: want a Kubernetes quantity above 0 and at most 1E, such as 8Gi"
+CORES = (
+    "cpu: Invalid value: expected a Kubernetes quantity above 0 and at most 1M, such as 2 or 500m"
+)
+BYTES = "memory: Invalid value: expected a Kubernetes quantity above 0 and at most 1E, such as 8Gi"
 
 
 def dataset(**fields: JsonValue) -> Document:
@@ -41,78 +43,84 @@ ENTRYPOINT_REFUSES: Document = {
 }
 # Each rule of the CRD by the words it says, with specs that break it.
 REFUSED: dict[str, tuple[Document, str]] = {
-    "no program": ({"train": None}, "spec: Invalid value: want exactly one: train"),
+    "no program": ({"train": None}, "spec: Invalid value: expected exactly one: train"),
     "two programs": (
         {"train": "m:f", "entrypoint": ["a"]},
-        "spec: Invalid value: want exactly one: train",
+        "spec: Invalid value: expected exactly one: train",
     ),
     "batches of a framework that has none": (
         {"framework": "xgboost", "batchSize": 8},
-        "spec.batchSize: Invalid value: want it left out with framework xgboost: every round",
+        "spec.batchSize: Invalid value: expected no value with framework xgboost: every round",
     ),
     "epochs of a framework that counts rounds": (
         {"framework": "xgboost", "epochs": 8},
-        "spec.epochs: Invalid value: want it left out with framework xgboost: a step is a round",
+        "spec.epochs: Invalid value: expected no value with framework xgboost: a step is a round",
     ),
     "a precision that XGBoost has not": (
         {"framework": "xgboost", "precision": "bfloat16"},
-        "spec.precision: Invalid value: want it left out with framework xgboost: XGBoost computes",
+        "spec.precision: Invalid value: expected no value with framework xgboost: XGBoost computes",
     ),
     "a shuffle of a framework that has none": (
         {**dataset(shuffle={"mode": "global"}), "framework": "xgboost"},
-        "spec.data: Invalid value: want shuffle.mode, shuffle.bufferSize, augment, read.mix, "
+        "spec.data: Invalid value: expected shuffle.mode, shuffle.bufferSize, augment, read.mix, "
         "rowsPerEpoch, split, feed.dtypes, feed.lastBatch, feed.collate of each dataset left out "
         "with framework xgboost",
     ),
     "a function of batches of a framework that makes pairs of them": (
         {**dataset(feed={"collate": {"use": "a:b"}}), "framework": "tensorflow"},
-        "spec.data: Invalid value: want feed.collate of each dataset left out with framework",
+        "spec.data: Invalid value: expected feed.collate of each dataset left out with framework",
     ),
     "a type that numpy has not for a function that is given arrays": (
         dataset(feed={"dtypes": {"x": "bfloat16"}, "collate": {"use": "a:b"}}),
-        "spec.data.datasets[train].feed.dtypes: Invalid value: want no bfloat16 with feed.collate",
+        "spec.data.datasets[train].feed.dtypes: Invalid value: expected no bfloat16 with "
+        "feed.collate",
     ),
     "parts of a step of a framework that makes one of each batch": (
         {"framework": "tensorflow", "accumulate": 2},
-        "spec.accumulate: Invalid value: want it left out with framework tensorflow",
+        "spec.accumulate: Invalid value: expected no value with framework tensorflow",
     ),
     "statistics of a framework whose layers say it themselves": (
         {"framework": "tensorflow", "syncBatchNorm": True},
-        "spec.syncBatchNorm: Invalid value: want it left out with framework tensorflow",
+        "spec.syncBatchNorm: Invalid value: expected no value with framework tensorflow",
     ),
     "statistics of trees": (
         {"framework": "xgboost", "syncBatchNorm": True},
-        "spec.syncBatchNorm: Invalid value: want it left out with framework xgboost: trees",
+        "spec.syncBatchNorm: Invalid value: expected no value with framework xgboost: trees",
     ),
     "more GPUs of a worker than Keras takes": (
         {"framework": "tensorflow", "workers": {"resources": {"gpu": 2}}},
-        "spec.workers: Invalid value: want resources.gpu of at most 1 with framework tensorflow",
+        "spec.workers: Invalid value: expected resources.gpu of at most 1 with framework "
+        "tensorflow",
     ),
     "a precision that Keras sets by itself": (
         {"framework": "tensorflow", "precision": "bfloat16"},
-        "spec.precision: Invalid value: want it left out with framework tensorflow: a program",
+        "spec.precision: Invalid value: expected no value with framework tensorflow: a program",
     ),
     "fewer rows than workers": (
         {"batchSize": 2, "workers": {"count": 3}},
-        "spec.batchSize: Invalid value: want at least workers.count",
+        "spec.batchSize: Invalid value: expected at least workers.count",
     ),
-    "a name of ours in env": ({"env": {"TRAINSHED_X": "1"}}, "spec.env: Invalid value: want names"),
-    "no name in env": ({"env": {"1": "1"}}, "spec.env: Invalid value: want names"),
+    "a name of ours in env": (
+        {"env": {"TRAINSHED_X": "1"}},
+        "spec.env: Invalid value: expected names",
+    ),
+    "no name in env": ({"env": {"1": "1"}}, "spec.env: Invalid value: expected names"),
     "a local folder": (
         {"code": {"workingDir": "src"}},
-        "spec.code.workingDir: Invalid value: want the address of a .zip that the cluster can read",
+        "spec.code.workingDir: Invalid value: expected the address of a .zip that the cluster can "
+        "read",
     ),
     "an option of pip": (
         {"code": {"pip": ["-r x"]}},
-        "spec.code.pip: Invalid value: want requirements such as einops==0.8",
+        "spec.code.pip: Invalid value: expected requirements such as einops==0.8",
     ),
     "two clusters": (
         {"cluster": {"shared": "a", "dedicated": {}}},
-        "spec.cluster: Invalid value: want exactly one: shared",
+        "spec.cluster: Invalid value: expected exactly one: shared",
     ),
     "a rule for everything": (
         {"failurePolicy": {"rules": [{"action": "Fail"}]}},
-        "spec.failurePolicy.rules[0]: Invalid value: want exitCodes, logPattern or both",
+        "spec.failurePolicy.rules[0]: Invalid value: expected exitCodes, logPattern or both",
     ),
     **{
         f"{value} CPUs": ({"workers": {"resources": {"cpu": value}}}, CORES)
@@ -132,15 +140,16 @@ REFUSED: dict[str, tuple[Document, str]] = {
     ),
     "kept by workers, shuffled over all": (
         dataset(cache="workers", shuffle={"mode": "global"}),
-        "spec.data.datasets[train].cache: Invalid value: want objects, disk, none or auto",
+        "spec.data.datasets[train].cache: Invalid value: expected objects, disk, none or auto",
     ),
     "a buffer of nothing": (
         dataset(shuffle={"mode": "local", "bufferSize": 0}),
-        "spec.data.datasets[train].shuffle.bufferSize: Invalid value: want at least 2 with mode",
+        "spec.data.datasets[train].shuffle.bufferSize: Invalid value: expected at least 2 with "
+        "mode",
     ),
     "a mix of what is not there": (
         {"data": {"datasets": {"train": {"read": {"mix": {"a": 0.5}}}}}},
-        "spec.data.datasets: Invalid value: read.mix: want existing datasets that are no mixes",
+        "spec.data.datasets: Invalid value: read.mix: expected existing datasets that are no mixes",
     ),
     "a mix of nothing": (
         dataset(read={"mix": {}}),
@@ -155,44 +164,49 @@ REFUSED: dict[str, tuple[Document, str]] = {
                 }
             }
         },
-        "spec.data.datasets[train].read: Invalid value: want transforms, augment, task, cache and",
+        "spec.data.datasets[train].read: Invalid value: expected transforms, augment, task, cache "
+        "and",
     ),
     "an epoch of some rows that workers keep": (
         dataset(rowsPerEpoch=8, cache="workers"),
-        "spec.data.datasets[train].rowsPerEpoch: Invalid value: want cache objects, disk, none or",
+        "spec.data.datasets[train].rowsPerEpoch: Invalid value: expected cache objects, disk, "
+        "none or",
     ),
     "read two ways": (
         dataset(read={"format": "parquet", "path": "a", "use": "m:f"}),
-        "spec.data.datasets[train].read: Invalid value: want exactly one: format",
+        "spec.data.datasets[train].read: Invalid value: expected exactly one: format",
     ),
     "read by a reader, too": (
         dataset(read={"format": "parquet", "path": "a", "reader": "read_sql"}),
-        "spec.data.datasets[train].read: Invalid value: want exactly one: format",
+        "spec.data.datasets[train].read: Invalid value: expected exactly one: format",
     ),
     "no path": (
         dataset(read={"format": "parquet"}),
-        "spec.data.datasets[train].read.path: Invalid value: missing; want the file or folder",
+        "spec.data.datasets[train].read.path: Invalid value: missing; expected the file or folder",
     ),
     "a path for a function": (
         dataset(read={"use": "m:f", "path": "a"}),
-        "spec.data.datasets[train].read.path: Invalid value: want it only with format",
+        "spec.data.datasets[train].read.path: Invalid value: expected no value without format",
     ),
     "columns for a function": (
         dataset(read={"use": "m:f", "columns": ["a"]}),
-        "spec.data.datasets[train].read.columns: Invalid value: want it only with format",
+        "spec.data.datasets[train].read.columns: Invalid value: expected no value without format",
     ),
     "a cache for a function": (
         dataset(read={"use": "m:f", "localCache": "20Gi"}),
-        "spec.data.datasets[train].read.localCache: Invalid value: want it only with format",
+        "spec.data.datasets[train].read.localCache: Invalid value: expected no value without "
+        "format",
     ),
     "no credentials for a disk": (
         dataset(read={"format": "csv", "path": "a", "anonymous": True}),
-        "spec.data.datasets[train].read.anonymous: Invalid value: want it only with a path in a",
+        "spec.data.datasets[train].read.anonymous: Invalid value: expected no value without a "
+        "path in a",
     ),
     **{
         f"{name} of another store": (
             dataset(read={"format": "csv", "path": "gs://b/a", name: value}),
-            f"spec.data.datasets[train].read.{name}: Invalid value: want it only with a path at s3",
+            f"spec.data.datasets[train].read.{name}: Invalid value: expected no value without a "
+            "path at s3",
         )
         for name, value in (
             ("requesterPays", True),
@@ -206,32 +220,36 @@ REFUSED: dict[str, tuple[Document, str]] = {
     ),
     "a batch of rows": (
         dataset(transforms=[{"use": "m:f", "kind": "rows", "batchSize": 2}]),
-        "spec.data.datasets[train].transforms[0].batchSize: Invalid value: want it only with kind",
+        "spec.data.datasets[train].transforms[0].batchSize: Invalid value: expected no value "
+        "without kind",
     ),
     "single rows as a table": (
         dataset(transforms=[{"use": "m:f", "kind": "rows", "batchFormat": "pandas"}]),
-        "spec.data.datasets[train].transforms[0].batchFormat: Invalid value: want it left out with",
+        "spec.data.datasets[train].transforms[0].batchFormat: Invalid value: expected no value "
+        "with",
     ),
     "groups of nothing": (
         dataset(transforms=[{"use": "m:f", "kind": "groups"}]),
-        "spec.data.datasets[train].transforms[0].by: Invalid value: want the columns that make",
+        "spec.data.datasets[train].transforms[0].by: Invalid value: expected the columns that make",
     ),
     "an order without groups": (
         dataset(transforms=[{"use": "m:f", "orderBy": ["time"]}]),
-        "spec.data.datasets[train].transforms[0].orderBy: Invalid value: want it only with kind g",
+        "spec.data.datasets[train].transforms[0].orderBy: Invalid value: expected no value "
+        "without kind g",
     ),
     "groups that are kept nowhere": (
         dataset(transforms=[GROUPS], cache="none"),
-        "spec.data.datasets[train].cache: Invalid value: want objects, disk, workers or auto with",
+        "spec.data.datasets[train].cache: Invalid value: expected objects, disk, workers or auto "
+        "with",
     ),
     "more CPUs for a task than for all": (
         {"data": make_data(make_dataset(task={"cpus": 3}), cpus=2)},
-        "spec.data.datasets: Invalid value: task.cpus: want at most the CPUs of data.cpus",
+        "spec.data.datasets: Invalid value: task.cpus: expected at most the CPUs of data.cpus",
     ),
     **{
         f"{name} for an entrypoint": (
             {"train": None, "entrypoint": ["python", "x.py"], name: value},
-            f"spec.{name}: Invalid value: want it only with train",
+            f"spec.{name}: Invalid value: expected no value without train",
         )
         for name, value in ENTRYPOINT_REFUSES.items()
     },
@@ -340,7 +358,7 @@ async def test_server_refuses(api: KubeApi, namespace_of_all: str, case: str) ->
 async def test_server_refuses_a_long_name(api: KubeApi, namespace_of_all: str) -> None:
     document = make_document() | {"metadata": {"name": "a" * 41}}
 
-    with pytest.raises(ApiError, match=r"metadata\.name: want at most 40"):
+    with pytest.raises(ApiError, match=r"metadata\.name: expected at most 40"):
         await api.create(RUNS, namespace_of_all, document)
 
 

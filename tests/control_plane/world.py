@@ -158,7 +158,7 @@ class World:
         async def is_so() -> bool:
             return (await self.status(name)).phase == phase
 
-        await self.until(is_so, f"want {name} to be {phase}")
+        await self.until(is_so, f"expected {name} to be {phase}")
 
     async def holds(self, kind: Kind, *names: str) -> None:
         """Wait until there are these objects of a kind and no others."""
@@ -166,7 +166,7 @@ class World:
         async def is_so() -> bool:
             return sorted(await self.names(kind)) == sorted(names)
 
-        await self.until(is_so, f"want of {kind.plural} {', '.join(names) or 'none'}")
+        await self.until(is_so, f"expected of {kind.plural} {', '.join(names) or 'none'}")
 
     async def gone(self, kind: Kind, name: str) -> None:
         """Wait until there is no such object."""
@@ -174,7 +174,7 @@ class World:
         async def is_so() -> bool:
             return await self.get(kind, name) is None
 
-        await self.until(is_so, f"want {name} to be gone")
+        await self.until(is_so, f"expected {name} to be gone")
 
     async def reason(self, condition: str, reason: str, name: str = "digits") -> None:
         """Wait until a condition of a run has a reason."""
@@ -183,7 +183,7 @@ class World:
             found = [c for c in (await self.status(name)).conditions if c.type == condition]
             return any(c.reason == reason for c in found)
 
-        await self.until(is_so, f"want {condition} of {name} for {reason}")
+        await self.until(is_so, f"expected {condition} of {name} for {reason}")
 
 
 async def until(

@@ -101,8 +101,10 @@ class Worlds:
             playing = _playing(kube, namespace, kubelet, dashboards)
             world.players = await stack.enter_async_context(playing)
             await world.create(CLUSTERS, CLUSTER)
-            await world.until(lambda: is_cluster_ready(world), "want a RayCluster")
-            await world.until(lambda: _may_begin(kube, namespace), "want the rights to be known")
+            await world.until(lambda: is_cluster_ready(world), "expected a RayCluster")
+            await world.until(
+                lambda: _may_begin(kube, namespace), "expected the rights to be known"
+            )
             try:
                 await world.start_controller()
                 yield world

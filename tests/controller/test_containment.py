@@ -261,7 +261,7 @@ def test_a_cluster_that_is_not_for_sharing_is_waited_for_and_named() -> None:
 
     assert view.status.queue
     assert view.status.queue.reason == (
-        'spec.cluster.shared: got "other", want one of controller.sharedClusters: trainshed'
+        'spec.cluster.shared: got "other"; expected one of controller.sharedClusters: trainshed'
     )
     assert plan.begin is None
 

@@ -161,18 +161,18 @@ def test_another_namespace_is_refused(told: str) -> None:
     own = {"TRAINSHED_CONTROLLER_NAMESPACE": "team"}
     assert read_platform(own | {"TRAINSHED_CONTROLLER_WATCH_NAMESPACES": "team"}).own_namespace
 
-    with pytest.raises(SettingsError, match=f'WATCH_NAMESPACES: got "{told}", want "team"'):
+    with pytest.raises(SettingsError, match=f'WATCH_NAMESPACES: got "{told}"; expected "team"'):
         read_platform(own | {"TRAINSHED_CONTROLLER_WATCH_NAMESPACES": told})
 
 
 def test_a_wrong_setting_is_named() -> None:
-    with pytest.raises(SettingsError, match='CONTROLLER_HEALTH_PORT: got "x", want a number'):
+    with pytest.raises(SettingsError, match='CONTROLLER_HEALTH_PORT: got "x"; expected a number'):
         read_platform({"TRAINSHED_CONTROLLER_HEALTH_PORT": "x"})
 
 
 WRONG = {
-    "- 1": "want a map from name to RayClusterSpec",
-    "small: {}": "class small: want a RayClusterSpec, with headGroupSpec",
+    "- 1": "expected a map from name to RayClusterSpec",
+    "small: {}": "class small: expected a RayClusterSpec, with headGroupSpec",
     "{": "expected",
 }
 

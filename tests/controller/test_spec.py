@@ -21,7 +21,7 @@ def test_a_spec_of_a_megabyte_is_refused_before_anything_of_it_is_kept() -> None
 
     assert asked.run is None
     assert asked.problem == (
-        "spec: got more than 96 KiB, want at most 96 KiB; put large values in a file"
+        "spec: got more than 96 KiB; expected at most 96 KiB; put large values in a file"
     )
 
 
@@ -30,7 +30,7 @@ def test_a_spec_without_bottom_is_refused(levels: int) -> None:
     asked = read_spec(make_document(config=nested(levels)), is_under_way=False)
 
     assert asked.run is None
-    assert asked.problem == "spec: got more than 100 levels, want fewer"
+    assert asked.problem == "spec: got more than 100 levels; expected fewer"
 
 
 def test_a_spec_that_turns_unreadable_under_an_attempt_keeps_what_can_be_read() -> None:

@@ -129,7 +129,7 @@ def check_was_refused(runs: Runs, name: str) -> None:
     failed = runs.status(name).condition("Failed")
     assert failed
     assert failed.reason == "Invalid"
-    assert "spec.checkpoint.resume: got latest, want a checkpoint at an epoch's end" in (
+    assert "spec.checkpoint.resume: got latest; expected a checkpoint at an epoch's end" in (
         failed.message
     )
 

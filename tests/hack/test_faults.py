@@ -40,7 +40,7 @@ def test_a_fault_is_there_for_a_while_only(tmp_path: Path) -> None:
 def test_a_fault_whose_text_is_gone_is_said(tmp_path: Path) -> None:
     (tmp_path / "sum.py").write_text("print(2)\n")
 
-    with pytest.raises(SystemExit, match=r"wrong-sum: .* sum.py 0 times, want 1"):
+    with pytest.raises(SystemExit, match=r"wrong-sum: .* sum.py 0 times; expected 1"):
         Checkout(Path("python"), tmp_path).check_text(make_fault("1 + 1"))
 
 

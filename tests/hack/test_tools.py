@@ -130,7 +130,7 @@ def test_a_file_with_another_checksum_is_refused_and_not_kept(tmp_path: Path) ->
     release = make_release(
         url=f"file://{tmp_path}/{{tool}}", sha256={"thing": {this_platform(): "0" * 64}}
     )
-    with pytest.raises(UnavailableError, match=r"has sha256 \w{64}, want 0{64}"):
+    with pytest.raises(UnavailableError, match=r"has sha256 \w{64}; expected 0{64}"):
         download("thing", release, tmp_path / "got")
     assert [path.name for path in tmp_path.iterdir()] == ["thing"]
 

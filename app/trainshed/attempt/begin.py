@@ -175,8 +175,10 @@ def _join(settings: Sequence[str], options: RunOptions) -> tuple[TrainingRun, Ru
     if not ray_cluster.in_cluster():
         raise SpecError([Problem("RAY_ADDRESS", None, f"not set; {ENV_SPEC} is for Ray jobs")])
     if not home:
-        want = "not set in this cluster; it names the folder on storage that all its nodes share"
-        raise SpecError([Problem(ENV_HOME, None, want)])
+        expected = (
+            "not set in this cluster; it names the folder on storage that all its nodes share"
+        )
+        raise SpecError([Problem(ENV_HOME, None, expected)])
     run = load_text(os.environ[ENV_SPEC], ENV_SPEC, settings)
     ray_cluster.start(run.spec, code.fetch(run.spec.code))
     coordinator = None

@@ -43,8 +43,10 @@ def check_same_run(prepared: Prepared) -> None:
     lines = "; ".join(diff(old, hashed_part(prepared.spec)))
     if not lines:
         return  # only what sets speed was changed
-    want = f"the spec that this run was started with, or --fresh to start over. It differs: {lines}"
-    raise SpecError([Problem("spec", f"another spec than {prepared.folder.at} holds", want)])
+    expected = (
+        f"the spec that this run was started with, or --fresh to start over. It differs: {lines}"
+    )
+    raise SpecError([Problem("spec", f"another spec than {prepared.folder.at} holds", expected)])
 
 
 def read_record(folder: RunFolder) -> RunRecord | None:
@@ -202,11 +204,11 @@ def _check_order(folders: Sequence[Folder], wanted: str) -> None:
         try:
             checkpoint.verify(folder)
         except checkpoint.EarlierOrderError as error:
-            want = (
+            expected = (
                 f"a checkpoint at an epoch's end ({error}): train on to there with that release, "
                 "or start over with --fresh; in a cluster, delete the run and apply it again"
             )
-            raise SpecError([Problem("spec.checkpoint.resume", wanted, want)]) from error
+            raise SpecError([Problem("spec.checkpoint.resume", wanted, expected)]) from error
         except checkpoint.BadCheckpointError:
             continue
 
@@ -215,6 +217,6 @@ def _named(folder: Folder) -> Folder:
     try:
         checkpoint.verify(folder)
     except checkpoint.BadCheckpointError as error:
-        want = f"latest, never or where a checkpoint lies, a path or an address ({error})"
-        raise SpecError([Problem("spec.checkpoint.resume", str(folder), want)]) from error
+        expected = f"latest, never or where a checkpoint lies, a path or an address ({error})"
+        raise SpecError([Problem("spec.checkpoint.resume", str(folder), expected)]) from error
     return folder

@@ -60,7 +60,7 @@ def local_checkpoint(folder: Folder, manifest: Manifest) -> Iterator[Path]:
             fcntl.flock(lock, fcntl.LOCK_EX)
             _clear(run)
             _clear_others(run)
-            num_bytes = sum(want.bytes for want in manifest.files.values())
+            num_bytes = sum(expected.bytes for expected in manifest.files.values())
             with space_for(f"{folder} of {num_bytes // 2**20} MB", num_bytes):
                 _fetch(folder, manifest, here)
             # Changing the lock takes two steps (flock(2)). Another run may clear in between: check
@@ -75,7 +75,7 @@ def _is_whole(here: Path, manifest: Manifest) -> bool:
     if not (here / _WHOLE).exists():
         return False
     sizes = {file.name: file.stat().st_size for file in here.iterdir()}
-    return all(sizes.get(name) == want.bytes for name, want in manifest.files.items())
+    return all(sizes.get(name) == expected.bytes for name, expected in manifest.files.items())
 
 
 def _clear(run: Path) -> None:
@@ -100,15 +100,15 @@ def _fetch(folder: Folder, manifest: Manifest, to: Path) -> None:
     except FileNotFoundError:
         check_not_passed_over(folder)  # by the first rank
         raise
-    for name, want in manifest.files.items():
+    for name, expected in manifest.files.items():
         if Path(name).name != name:
             raise BadCheckpointError(f"{folder}: {name} is not a file name")
         READS.read(partial(folder.fetch, name, to / name))
         try:
-            check_content(to / name, want, str(folder))
+            check_content(to / name, expected, str(folder))
         except DamagedError:  # in transit or in storage: the second attempt tells
             READS.read(partial(folder.fetch, name, to / name))
-            check_content(to / name, want, str(folder))
+            check_content(to / name, expected, str(folder))
     (to / _WHOLE).touch()
 
 

@@ -127,8 +127,8 @@ def verify(folder: Folder, retry_policy: RetryPolicy = READS) -> Manifest:
     manifest = _usable_manifest(folder, retry_policy)
     for name in dict.fromkeys((*model_files(manifest).values(), STATE, *manifest.files)):
         try:
-            want = manifest.files[name]
-            retry_policy.read(partial(_check_file, folder, name, want))
+            expected = manifest.files[name]
+            retry_policy.read(partial(_check_file, folder, name, expected))
         except (OSError, KeyError) as error:
             raise _refusal(f"{folder}: {name} is missing ({error})", error) from error
     return manifest
@@ -424,24 +424,24 @@ def _save(write_to: Callable[[BinaryIO], None], target: Path) -> StoredFile:
     return StoredFile(bytes=file.bytes, crc32=file.crc32)
 
 
-def _check_file(folder: Folder, name: str, want: StoredFile) -> None:
+def _check_file(folder: Folder, name: str, expected: StoredFile) -> None:
     found = folder.stat(name)
     if found is None:
         raise FileNotFoundError(name)
-    if found.bytes != want.bytes:
-        text = f"{name} has {found.bytes} of {want.bytes} bytes"
+    if found.bytes != expected.bytes:
+        text = f"{name} has {found.bytes} of {expected.bytes} bytes"
         raise BadCheckpointError(f"{folder}: {text}")
     if folder.path:
-        check_content(folder.path / name, want, str(folder))
+        check_content(folder.path / name, expected, str(folder))
 
 
-def check_content(file: Path, want: StoredFile, where: str) -> None:
+def check_content(file: Path, expected: StoredFile, where: str) -> None:
     """Check that a file on a disk has the content that was written.
 
     Raises:
         DamagedError: naming `where`, the location of the checkpoint.
     """
-    if (file.stat().st_size, _crc(file)) != (want.bytes, want.crc32):
+    if (file.stat().st_size, _crc(file)) != (expected.bytes, expected.crc32):
         text = f"{file.name} does not have the content that was written"
         raise DamagedError(f"{where}: {text}")
 

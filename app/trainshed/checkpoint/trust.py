@@ -46,6 +46,6 @@ def check_plain(file: Path) -> None:
         found = torch.serialization.get_unsafe_globals_in_checkpoint(str(file))
     if found:
         names = ", ".join(sorted(found))
-        want = "true, if you trust whoever may write there; else track state of plain values"
+        expected = "true, if you trust whoever may write there; else track state of plain values"
         got = f"false, and {file} holds objects that run code when they are loaded: {names}"
-        raise SpecError([Problem("spec.checkpoint.trustObjects", got, want)])
+        raise SpecError([Problem("spec.checkpoint.trustObjects", got, expected)])

@@ -68,8 +68,10 @@ def apply(  # noqa: PLR0913, PLR0917 - the options of a command
 def _check_beside(folder: Path, file: Path) -> None:
     """Refuse a folder outside that of the file: another person may have written it."""
     if not folder.resolve().is_relative_to(file.resolve().parent):
-        want = f"a folder below that of {file}: this one is brought to a bucket that others read"
-        raise SpecError([Problem(FIELD, str(folder), want)])
+        expected = (
+            f"a folder below that of {file}: this one is brought to a bucket that others read"
+        )
+        raise SpecError([Problem(FIELD, str(folder), expected)])
 
 
 def _storage_of(run: TrainingRun, file: Path, named: str | None) -> Folder:
@@ -77,11 +79,11 @@ def _storage_of(run: TrainingRun, file: Path, named: str | None) -> Folder:
     found = locate(named, home, "--storage") if named else home
     if found.path:
         # Not the file's own: whoever wrote it would say where the reader's code goes.
-        want = (
+        expected = (
             "code in an image, or a bucket to bring it to, such as s3://bucket/runs, that "
             "--storage or TRAINSHED_HOME names"
         )
-        raise SpecError([Problem(FIELD, run.spec.code.working_dir, want)])
+        raise SpecError([Problem(FIELD, run.spec.code.working_dir, expected)])
     return found
 
 

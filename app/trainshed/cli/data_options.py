@@ -127,17 +127,17 @@ def _ray_where_needed(given: RowInput | GeneratedRows) -> Iterator[None]:
 
 def _check_files(source: str, form: FormatName | None, *, raw: bool) -> None:
     if raw:
-        want = "it only with --dataset: files have no transforms"
-        raise SpecError([Problem("--raw", None, want)])
+        expected = "no value without --dataset: files have no transforms"
+        raise SpecError([Problem("--raw", None, expected)])
     if form is None and source.endswith((".yaml", ".yml")):
-        want = "missing; want the dataset that is meant of a TrainingRun file"
-        raise SpecError([Problem("--dataset", None, want)])
+        expected = "missing; expected the dataset that is meant of a TrainingRun file"
+        raise SpecError([Problem("--dataset", None, expected)])
 
 
 def _check_dataset(given: Mapping[str, object]) -> None:
-    want = "it without --dataset: the file says how that is read"
+    expected = "it without --dataset: the file says how that is read"
     if problems := [
-        Problem(name, show_value(value), want) for name, value in given.items() if value
+        Problem(name, show_value(value), expected) for name, value in given.items() if value
     ]:
         raise SpecError(problems)
 

@@ -52,8 +52,10 @@ def explain(file: Path, settings: tuple[str, ...], measure: bool, seconds: float
 
 def _measure(prepared: Prepared, seconds: float) -> None:
     if not prepared.plans or not prepared.spec.train:
-        want = "at least one dataset, and train: a function that takes its batches"
-        raise SpecError([Problem("spec.data.datasets", None, f"nothing to measure; want {want}")])
+        expected = "at least one dataset, and train: a function that takes its batches"
+        raise SpecError(
+            [Problem("spec.data.datasets", None, f"nothing to measure; expected {expected}")]
+        )
     from trainshed.attempt.measure import measure
     from trainshed.attempt.signals import Stop, on_stop
     from trainshed.ray_train.ray_cluster import leave

@@ -46,10 +46,10 @@ def _check(run: TrainingRun) -> None:
     problems = []
     code = run.spec.code
     if code.working_dir and not code.is_remote:
-        want = "an address: nobody uploads a folder for the controller; `trainshed submit` does"
-        problems.append(Problem("spec.code.workingDir", show_value(code.working_dir), want))
+        expected = "an address: nobody uploads a folder for the controller; `trainshed submit` does"
+        problems.append(Problem("spec.code.workingDir", show_value(code.working_dir), expected))
     if run.spec.cluster and run.spec.cluster.dedicated:
-        want = "shared: what a class of clusters is, only the chart's values say"
-        problems.append(Problem("spec.cluster", "dedicated", want))
+        expected = "shared: what a class of clusters is, only the chart's values say"
+        problems.append(Problem("spec.cluster", "dedicated", expected))
     if problems:
         raise SpecError(problems)

@@ -69,8 +69,8 @@ def missing_best(best: BestSpec, metrics: Iterable[str]) -> Problem | None:
     names = sorted(metrics)
     if best.metric in names:
         return None
-    want = f"a reported metric: {', '.join(names) or 'none'}"
-    return Problem("spec.checkpoint.best.metric", best.metric, want)
+    expected = f"a reported metric: {', '.join(names) or 'none'}"
+    return Problem("spec.checkpoint.best.metric", best.metric, expected)
 
 
 def _number(value: object) -> float | None:

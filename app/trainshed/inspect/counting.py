@@ -65,13 +65,13 @@ def count_by_file(given: RowInput | GeneratedRows, processes: int, told: Told) -
         InfrastructureError: as `count` does.
     """
     if isinstance(given, GeneratedRows):
-        want = f"it left out: rows that {given.maker} makes are of no file"
-        raise SpecError([Problem("--by-file", None, want)])
+        expected = f"no value: rows that {given.maker} makes are of no file"
+        raise SpecError([Problem("--by-file", None, expected)])
     found = dict.fromkeys((file.path for file in given.source.files), 0)
     names = list(found)
     if given.source.scan.selection.holdout and any(each.more for each in given.source.fragments):
-        want = "it without read.holdout, which draws for many files at once"
-        raise SpecError([Problem("--by-file", None, want)])
+        expected = "it without read.holdout, which draws for many files at once"
+        raise SpecError([Problem("--by-file", None, expected)])
     singles = [single for each in given.source.fragments for single in _singles(each)]
     for fragment, rows in _counts(given, singles, processes, told):
         found[names[fragment.file]] += rows

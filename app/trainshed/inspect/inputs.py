@@ -143,8 +143,8 @@ def open_dataset(file: Path, name: str, cpus: int, *, raw: bool) -> RowInput | G
         raise SpecError([Problem("--dataset", show_value(name), f"one of: {known}")])
     if dataset.read.mix is not None:
         parts = ", ".join(dataset.read.mix)
-        want = f"one that reads rows itself: --dataset with one of {parts}"
-        raise SpecError([Problem(f"{field}.read.mix", "a mix", want)])
+        expected = f"one that reads rows itself: --dataset with one of {parts}"
+        raise SpecError([Problem(f"{field}.read.mix", "a mix", expected)])
     if raw:
         dataset = dataset.model_copy(update={"transforms": ()})
     home = home_of(file)
@@ -199,20 +199,22 @@ def _format_told(at: Folder) -> FormatName:
     elif at.name and READS.read(lambda: at.parent.stat(at.name)):
         names = [at.name]
     elif READS.read((at / _DELTA).exists):
-        want = "--format delta for the rows of this table, or --format parquet for all its files"
-        raise SpecError([Problem(SOURCE, str(at), want)])
+        expected = (
+            "--format delta for the rows of this table, or --format parquet for all its files"
+        )
+        raise SpecError([Problem(SOURCE, str(at), expected)])
     else:
         names = READS.read(lambda: names_of(at, SOURCE))
     found = formats_of(names)
     if len(found) == 1:
         return found[0]
     if found:
-        want = f"files of one format, or --format with one of {', '.join(found)}"
+        expected = f"files of one format, or --format with one of {', '.join(found)}"
     elif names:
-        want = f"files whose endings tell their format, or --format: {names[0]} tells none"
+        expected = f"files whose endings tell their format, or --format: {names[0]} tells none"
     else:
-        want = "a file, or a folder with files"
-    raise SpecError([Problem(SOURCE, str(at), want)])
+        expected = "a file, or a folder with files"
+    raise SpecError([Problem(SOURCE, str(at), expected)])
 
 
 def _options(given: Sequence[str]) -> dict[str, JsonValue]:
@@ -231,4 +233,4 @@ def _as_a_word(problem: Problem) -> Problem:
     first, _, rest = field.partition(".")
     words = {"path": SOURCE, "columns": "--columns", "--set": "--option"}
     field = f"--option {rest}" if first == "options" and rest else words.get(field, field)
-    return Problem(field, problem.got, problem.want)
+    return Problem(field, problem.got, problem.expected)

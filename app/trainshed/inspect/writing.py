@@ -137,8 +137,10 @@ def _made_tables(
 ) -> tuple[pa.Schema, Iterator[pa.Table]]:
     """Return the types of Ray Data's rows, from the first ones, and all rows."""
     if options.seed is not None:
-        want = f"it left out, as {given.maker} makes these rows: write them, then shuffle the files"
-        raise SpecError([Problem("--shuffle", str(options.seed), want)])
+        expected = (
+            f"no value, as {given.maker} makes these rows: write them, then shuffle the files"
+        )
+        raise SpecError([Problem("--shuffle", str(options.seed), expected)])
     tables = given.tables(CHUNK_BYTES)
     looked = list(islice(tables, MADE_TABLES))
     if not looked:
@@ -154,8 +156,8 @@ def _check_writable(to: Folder) -> None:
         return
     there = next(each for each in to.path.parents if each.exists())
     if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
-        want = f"a folder below one that you may write to: {there} is none"
-        raise SpecError([Problem("--to", str(to), want)])
+        expected = f"a folder below one that you may write to: {there} is none"
+        raise SpecError([Problem("--to", str(to), expected)])
 
 
 def _taken(to: Folder) -> SpecError:

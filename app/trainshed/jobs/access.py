@@ -50,8 +50,8 @@ def find_access(
     named = address or environment.get("RAY_ADDRESS") or DEFAULT_ADDRESS
     if not named.startswith(("http://", "https://")):
         field = "--address" if address else "RAY_ADDRESS"
-        want = f"the address of the dashboard, such as {DEFAULT_ADDRESS}"
-        raise SpecError([Problem(field, show_value(named), want)])
+        expected = f"the address of the dashboard, such as {DEFAULT_ADDRESS}"
+        raise SpecError([Problem(field, show_value(named), expected)])
     sent = dict(_split(header) for header in headers)
     if any(name.lower() == AUTHORIZATION.lower() for name in sent):
         return DashboardAccess(named.rstrip("/"), sent, "--header")
@@ -83,8 +83,8 @@ def _find_token(file: Path | None, environment: Mapping[str, str]) -> tuple[str,
         token = file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "no text"
-        want = f"a file that holds the token ({reason})"
-        raise SpecError([Problem(name, show_value(str(file)), want)]) from None
+        expected = f"a file that holds the token ({reason})"
+        raise SpecError([Problem(name, show_value(str(file)), expected)]) from None
     if not token:
         raise SpecError([Problem(name, show_value(str(file)), "a file that is not empty")])
     return token, f"{name} {file}"

@@ -165,7 +165,7 @@ def check_cluster(access: DashboardAccess) -> None:
         raise ClusterError(f"{where} answers, but is no dashboard of Ray", EXIT_INVALID)
     if tuple(int(part) for part in re.findall(r"\d+", ray)[:2]) < OLDEST_RAY:
         oldest = ".".join(str(part) for part in OLDEST_RAY)
-        raise ClusterError(f"{where} has Ray {ray}: want {oldest} or newer", EXIT_INVALID)
+        raise ClusterError(f"{where} has Ray {ray}: expected {oldest} or newer", EXIT_INVALID)
     if not isinstance(_get(access, "/api/jobs/"), list):
         message = f"{where} takes no jobs: its Ray was installed without ray[default]"
         raise ClusterError(message, EXIT_INVALID)

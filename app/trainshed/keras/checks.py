@@ -14,12 +14,12 @@ def check_model(model: object) -> None:
     """
     if not isinstance(model, tf.keras.Model):
         kind = f"{type(model).__module__}.{type(model).__name__}"
-        raise TypeError(f"track: got a {kind}; want one of tf.keras, which is Keras 2 here")
+        raise TypeError(f"track: got a {kind}; expected one of tf.keras, which is Keras 2 here")
     if not model.built or model.optimizer is None:
         raise ValueError("track needs a model that is built (its input is known) and compiled")
     name = type(model.optimizer).__name__
     if not isinstance(model.optimizer, tf.keras.optimizers.Optimizer):
         raise ValueError(
             f"track: got the optimizer {name} of tf.keras.optimizers.legacy, which does not go on "
-            f"from a file; want tf.keras.optimizers.{name}"
+            f"from a file; expected tf.keras.optimizers.{name}"
         )

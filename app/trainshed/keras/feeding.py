@@ -77,7 +77,7 @@ class Fed:
                 if shapes is not None and now != shapes:
                     raise ValueError(
                         f"pair: got a batch with rows of the shapes {now} after one of {shapes}; "
-                        "want the same for all, such as texts padded to one length"
+                        "expected the same for all, such as texts padded to one length"
                     )
                 shapes = now
                 self.totals.append(batch.total)
@@ -94,7 +94,7 @@ class Fed:
                 f"{len(element)} of them" if isinstance(element, tuple) else type(element).__name__
             )
             raise ValueError(
-                f"pair: got {said}; want (inputs, targets) or (inputs, targets, weights)"
+                f"pair: got {said}; expected (inputs, targets) or (inputs, targets, weights)"
             )
         if not self.is_weighted or self.world_size == 1:
             return element

@@ -85,7 +85,7 @@ class KerasState:
         mine = type(_inner_optimizer(self.model)).__name__
         if mine != saved["optimizer"]:
             raise ValueError(
-                f"track: got the optimizer {mine}; want {saved['optimizer']}, with which the "
+                f"track: got the optimizer {mine}; expected {saved['optimizer']}, with which the "
                 "checkpoint was written, or start over with --fresh"
             )
         with tempfile.TemporaryDirectory() as folder:

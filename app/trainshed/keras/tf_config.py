@@ -32,8 +32,10 @@ def prepare(threads: int, *, has_gpu: bool) -> None:
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     devices = tf.config.list_physical_devices("GPU")
     if has_gpu and not devices:
-        want = "0: TensorFlow sees none here; tensorflow[and-cuda] in spec.code.pip brings its CUDA"
-        raise SpecError([Problem("spec.workers.resources.gpu", "1", want)])
+        expected = (
+            "0: TensorFlow sees none here; tensorflow[and-cuda] in spec.code.pip brings its CUDA"
+        )
+        raise SpecError([Problem("spec.workers.resources.gpu", "1", expected)])
     for device in devices:
         # Else it takes all of the device's memory at once.
         tf.config.experimental.set_memory_growth(device, enable=True)

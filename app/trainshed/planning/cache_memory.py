@@ -120,8 +120,8 @@ def check_disk(plans: Iterable[DatasetPlan], free: int, where: str) -> list[str]
     sure = [(plan, size) for plan, size in kept if not plan.is_grouped]
     if sum(each.least for _, each in sure) > PACKED * free:
         plan, _ = max(sure, key=lambda each: each[1].likely)
-        want = f"objects or none, or more memory: {size.say()} of rows are cached, and {there}"
-        raise SpecError([Problem(f"{plan.field}.cache", "disk", want)])
+        expected = f"objects or none, or more memory: {size.say()} of rows are cached, and {there}"
+        raise SpecError([Problem(f"{plan.field}.cache", "disk", expected)])
     if size.most <= free:
         return []
     names = ", ".join(plan.name for plan, _ in kept)
@@ -164,10 +164,10 @@ def _check_workers(all_kept: Sequence[CachedDataset], memory: CacheMemory) -> li
     if known and all(worker.least * node.workers > num_bytes for node, num_bytes in known):
         largest = _largest(all_kept, lambda kept: kept.worker)
         node, num_bytes = max(known, key=lambda one: one[1] / one[0].workers)
-        field, got, want = _too_much_for_a_worker(largest.plan)
-        want += f": {worker.say()} a worker x {node.workers} workers on a node, "
-        want += f"which has {megabytes(num_bytes)} ({names})"
-        raise SpecError([Problem(field, got, want)])
+        field, got, expected = _too_much_for_a_worker(largest.plan)
+        expected += f": {worker.say()} a worker x {node.workers} workers on a node, "
+        expected += f"which has {megabytes(num_bytes)} ({names})"
+        raise SpecError([Problem(field, got, expected)])
     if 0 < memory.worker < worker.most:
         there = f"which has {megabytes(memory.worker)}"
         return [f"{names}: {worker.say()} are kept in each worker, {there}: it may be killed"]
@@ -178,8 +178,8 @@ def _too_much_for_a_worker(plan: DatasetPlan) -> tuple[str, str, str]:
     """Return field, value and what to do about it."""
     if plan.cache == "workers":
         return f"{plan.field}.cache", "workers", "objects, disk or none"
-    want = "less (a window has at least two steps of spec.batchSize)"
-    return f"{plan.field}.shuffle.bufferSize", str(plan.shuffle_buffer_rows), want
+    expected = "less (a window has at least two steps of spec.batchSize)"
+    return f"{plan.field}.shuffle.bufferSize", str(plan.shuffle_buffer_rows), expected
 
 
 def _sum(sizes: Iterable[Size]) -> Size:

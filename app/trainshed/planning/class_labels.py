@@ -21,18 +21,18 @@ def label_notes(plans: Mapping[str, DatasetPlan]) -> Iterator[str]:
     """Yield which labels do not mean what those of the dataset that trains mean."""
     main = main_dataset(plans)
     named = {name: _classes_of(plan) for name, plan in plans.items()}
-    want = named.get(main or "", ())
+    expected = named.get(main or "", ())
     mixed = {part.name for plan in plans.values() for part in plan.parts}
     for name, classes in named.items():
         if name in mixed:  # they are alike, or were refused
             continue
-        if want and classes and classes != want:
-            some = ", ".join(sorted(set(want) ^ set(classes))[:FEW])
+        if expected and classes and classes != expected:
+            some = ", ".join(sorted(set(expected) ^ set(classes))[:FEW])
             source = "mix" if plans[name].parts else "path"
             yield (
                 f"{plans[name].field}.read.{source}: its {len(classes)} folders are not the "
-                f"{len(want)} of {main} (only in one of them: {some}): a label is the number of a "
-                "row's own folder, and does not mean the same in both"
+                f"{len(expected)} of {main} (only in one of them: {some}): a label is the number "
+                "of a row's own folder, and does not mean the same in both"
             )
 
 
@@ -44,10 +44,10 @@ def check_labels(mix: DatasetPlan) -> None:
     """
     known = [(part.name, classes) for part in mix.parts if (classes := _classes_of(part))]
     for name, classes in known[1:]:
-        first, want = known[0]
-        if classes == want:
+        first, expected = known[0]
+        if classes == expected:
             continue
-        pairs = enumerate(zip_longest(want, classes))
+        pairs = enumerate(zip_longest(expected, classes))
         number, (one, other) = next((at, pair) for at, pair in pairs if pair[0] != pair[1])
         field = f"{mix.field}.read.mix.{name}"
         got = f"label {number} for {_say_folder(other)}"

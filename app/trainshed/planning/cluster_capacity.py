@@ -130,8 +130,8 @@ def _check_data(spec: TrainingRunSpec, cluster: ClusterNodes) -> list[str]:
         return []
     taken = f"{cpus:g} CPUs less {beside} workers x {wanted['CPU']:g}"
     if left < 1 and not cluster.waits:
-        want = f"at least one CPU that no worker takes: {taken} leaves {max(left, 0):g}"
-        raise SpecError([Problem("spec.data.cpus", str(spec.data.cpus), want)])
+        expected = f"at least one CPU that no worker takes: {taken} leaves {max(left, 0):g}"
+        raise SpecError([Problem("spec.data.cpus", str(spec.data.cpus), expected)])
     return [f"spec.data.cpus: {spec.data.cpus} are asked for, {taken} leaves {max(left, 0):g}"]
 
 
@@ -157,8 +157,8 @@ def _check_tasks(spec: TrainingRunSpec, cluster: ClusterNodes) -> Iterator[str]:
         if beside:
             has = f"no node of the data has that beside workers: {_say(largest)} are left at most"
         if not cluster.waits:
-            want = "what one node has that reads"
-            raise SpecError([Problem(field, _say(wanted), f"{want}: {has}")])
+            expected = "what one node has that reads"
+            raise SpecError([Problem(field, _say(wanted), f"{expected}: {has}")])
         yield f"{field}: waiting for a node with {_say(wanted)}: {has}"
 
 

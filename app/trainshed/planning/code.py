@@ -49,8 +49,8 @@ def enter(code: CodeSpec, beside: Path) -> None:
     problems = _find_missing(code.pip)
     folder = local_folder(code, beside)
     if code.is_remote:
-        want = "a local folder; an address is for a run in a cluster"
-        problems.append(Problem(FIELD, show_value(code.working_dir), want))
+        expected = "a local folder; an address is for a run in a cluster"
+        problems.append(Problem(FIELD, show_value(code.working_dir), expected))
     if problems:
         raise SpecError(problems)
     if folder:
@@ -67,8 +67,8 @@ def local_folder(code: CodeSpec, beside: Path) -> Path | None:
         return None
     folder = beside / code.working_dir
     if not folder.is_dir():
-        want = f"a folder: {folder} is none"
-        raise SpecError([Problem(FIELD, show_value(code.working_dir), want)])
+        expected = f"a folder: {folder} is none"
+        raise SpecError([Problem(FIELD, show_value(code.working_dir), expected)])
     return folder
 
 
@@ -96,8 +96,8 @@ def fetch(code: CodeSpec) -> Path | None:
     except PermissionError as error:  # what ends may be renewed
         raise InfrastructureError(f"{FIELD}: {error}", "storage") from error
     except (FileNotFoundError, ValueError, RuntimeError, zipfile.BadZipFile) as error:
-        want = f"a .zip that this cluster can read ({error})"
-        raise SpecError([Problem(FIELD, show_value(code.working_dir), want)]) from error
+        expected = f"a .zip that this cluster can read ({error})"
+        raise SpecError([Problem(FIELD, show_value(code.working_dir), expected)]) from error
     finally:
         archive.unlink(missing_ok=True)
     # An archive of a repository has one folder around all, which Ray leaves out, too.
@@ -160,8 +160,8 @@ def _find_missing(requirements: Sequence[str]) -> list[Problem]:
         there = _installed(requirement.name)
         if there is None or not requirement.specifier.contains(there, prereleases=True):
             has = f"version {there} is" if there else "it is not"
-            want = f"it on this machine, where {has} installed: pip install '{text}'"
-            problems.append(Problem(field, show_value(text), want))
+            expected = f"it on this machine, where {has} installed: pip install '{text}'"
+            problems.append(Problem(field, show_value(text), expected))
     return problems
 
 

@@ -55,11 +55,11 @@ def pack(folder: Path) -> CodeArchive:
         raise SpecError([Problem(FIELD, str(folder), "a folder with files")])
     if size > MOST_BYTES:
         largest = max(files, key=lambda file: file.stat().st_size).relative_to(folder)
-        want = (
+        expected = (
             f"at most {MOST_BYTES >> 20} MiB of code, it has {size >> 20} (the largest file is "
             f"{largest}); .gitignore leaves files out"
         )
-        raise SpecError([Problem(FIELD, str(folder), want)])
+        raise SpecError([Problem(FIELD, str(folder), expected)])
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
         for file in files:
@@ -92,8 +92,8 @@ def _files(folder: Path) -> Iterator[Path]:
         if any(fnmatch(part, pattern) for part in parts for pattern in _KEYS):
             continue
         if not file.resolve().is_relative_to(folder.resolve()):
-            want = f"no links out of the folder: {file.relative_to(folder)} is one"
-            raise SpecError([Problem(FIELD, str(folder), want)])
+            expected = f"no links out of the folder: {file.relative_to(folder)} is one"
+            raise SpecError([Problem(FIELD, str(folder), expected)])
         yield file
 
 
@@ -110,9 +110,9 @@ def _known_to_git(folder: Path) -> set[Path] | None:
     try:
         listed = subprocess.run(command, capture_output=True, check=True).stdout
     except FileNotFoundError as error:
-        want = "git here, which says what of a repository is not to be sent"
-        raise SpecError([Problem(FIELD, str(folder), want)]) from error
+        expected = "git here, which says what of a repository is not to be sent"
+        raise SpecError([Problem(FIELD, str(folder), expected)]) from error
     except subprocess.CalledProcessError as error:
-        want = f"a repository that git reads: {error.stderr.decode(errors='replace').strip()}"
-        raise SpecError([Problem(FIELD, str(folder), want)]) from error
+        expected = f"a repository that git reads: {error.stderr.decode(errors='replace').strip()}"
+        raise SpecError([Problem(FIELD, str(folder), expected)]) from error
     return {folder / name for name in listed.decode().split("\0") if name}

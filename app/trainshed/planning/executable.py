@@ -49,8 +49,8 @@ def _find_program(name: str, beside: Path) -> str:
     found = _find_file(name, beside) if os.sep in name else name
     program = shutil.which(found) if found else None
     if program is None:
-        want = f"a program on PATH, or the path of one: {_say_file(beside)}"
-        raise SpecError([Problem("spec.entrypoint[0]", json.dumps(name), want)])
+        expected = f"a program on PATH, or the path of one: {_say_file(beside)}"
+        raise SpecError([Problem("spec.entrypoint[0]", json.dumps(name), expected)])
     return program
 
 

@@ -76,16 +76,16 @@ def _differences(one: _Part, other: _Part) -> Iterator[Problem]:
     if _is_by_file(one.source) and _is_by_file(other.source):
         return
     if a.format != b.format:
-        want = f"{a.format}, as {one.field}: {_WHY}"
-        yield Problem(f"{other.field}.format", b.format, want)
+        expected = f"{a.format}, as {one.field}: {_WHY}"
+        yield Problem(f"{other.field}.format", b.format, expected)
         return
     if options_of(a.format, one.read.options) == options_of(b.format, other.read.options):
         return  # of a table, the newest version, though somebody wrote to it in between
     known = moving_options(a)
     for name, value in moving_options(b).items():
         if value != known[name]:
-            want = f"{show_value(known[name])}, as {one.field}: {_WHY}"
-            yield Problem(f"{other.field}.options.{name}", show_value(value), want)
+            expected = f"{show_value(known[name])}, as {one.field}: {_WHY}"
+            yield Problem(f"{other.field}.options.{name}", show_value(value), expected)
 
 
 def _is_by_file(source: Source) -> bool:

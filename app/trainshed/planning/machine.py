@@ -60,26 +60,30 @@ def check_fits(spec: TrainingRunSpec, machine: Machine) -> None:
     problems = []
     cpus = workers.count * parse_cores(resources.cpu)
     if cpus > machine.cpus:
-        want = f"at most the {machine.cpus} CPUs of this machine (fewer workers, or a smaller cpu)"
+        expected = (
+            f"at most the {machine.cpus} CPUs of this machine (fewer workers, or a smaller cpu)"
+        )
         got = f"{workers.count} workers x {resources.cpu} CPUs = {cpus:g}"
-        problems.append(Problem("spec.workers", got, want))
+        problems.append(Problem("spec.workers", got, expected))
     gpus = workers.count * resources.gpu
     if gpus > machine.gpus:
-        want = f"at most the {machine.gpus} GPUs of this machine; --cpu trains without"
+        expected = f"at most the {machine.gpus} GPUs of this machine; --cpu trains without"
         got = f"{workers.count} workers x {resources.gpu} GPUs = {gpus}"
-        problems.append(Problem("spec.workers.resources.gpu", got, want))
+        problems.append(Problem("spec.workers.resources.gpu", got, expected))
     if resources.memory:
         memory = workers.count * parse_bytes(resources.memory)
         if memory > machine.memory:
-            want = f"at most the {machine.memory / 2**30:.1f}Gi of this machine"
+            expected = f"at most the {machine.memory / 2**30:.1f}Gi of this machine"
             got = f"{workers.count} workers x {resources.memory}"
-            problems.append(Problem("spec.workers.resources.memory", got, want))
+            problems.append(Problem("spec.workers.resources.memory", got, expected))
     for name, dataset in spec.data.datasets.items():
         memory = parse_bytes(dataset.task.memory) if dataset.task.memory else 0
         if memory > TASK_SHARE * machine.memory:
-            want = f"at most {TASK_SHARE * machine.memory / 2**30:.1f}Gi, half of this machine's"
+            expected = (
+                f"at most {TASK_SHARE * machine.memory / 2**30:.1f}Gi, half of this machine's"
+            )
             field = f"spec.data.datasets.{name}.task.memory"
-            problems.append(Problem(field, dataset.task.memory, want))
+            problems.append(Problem(field, dataset.task.memory, expected))
     if problems:
         raise SpecError(problems)
 

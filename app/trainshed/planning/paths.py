@@ -102,8 +102,8 @@ def check_cache(read: ReadSpec, field: str) -> None:
         return
     most = parse_bytes(limit) // 2
     if parse_bytes(read.local_cache) > most:
-        want = f"at most {most // 2**20}Mi, half of scratch.tmp: there Ray spills, too"
-        raise SpecError([Problem(f"{field}.localCache", read.local_cache, want)])
+        expected = f"at most {most // 2**20}Mi, half of scratch.tmp: there Ray spills, too"
+        raise SpecError([Problem(f"{field}.localCache", read.local_cache, expected)])
 
 
 def check_environment(folder: Folder, env: Mapping[str, str]) -> None:
@@ -114,12 +114,12 @@ def check_environment(folder: Folder, env: Mapping[str, str]) -> None:
     """
     if folder.path:
         return
-    want = (
+    expected = (
         "it where the Pods or this machine get theirs: the driver has no variables of spec.env, "
         f"and would not find {folder} where the workers do"
     )
     problems = [
-        Problem(f"spec.env.{name}", "one of a bucket's client", want)
+        Problem(f"spec.env.{name}", "one of a bucket's client", expected)
         for name in env
         if name.startswith(_OF_CLIENTS)
     ]
@@ -147,18 +147,18 @@ def check_storage(folder: Folder) -> None:
     try:
         fences = READS.read(lambda: _fences(folder))
     except NoBucketError as error:
-        want = f"an existing bucket ({error})"
-        raise SpecError([Problem("spec.storage", str(folder), want)]) from error
+        expected = f"an existing bucket ({error})"
+        raise SpecError([Problem("spec.storage", str(folder), expected)]) from error
     except OSError as error:
         raise InfrastructureError(
             f"spec.storage: {folder}: {error.strerror or error}", "storage"
         ) from error
     if not fences:
-        want = (
+        expected = (
             "a store that obeys If-None-Match, as S3 and its kin do since 2024: without it two "
             "drivers may hold one attempt"
         )
-        raise SpecError([Problem("spec.storage", str(folder), want)])
+        raise SpecError([Problem("spec.storage", str(folder), expected)])
 
 
 def num_free(folder: Folder) -> int | None:

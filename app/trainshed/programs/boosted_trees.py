@@ -128,8 +128,8 @@ def train(config: dict[str, object]) -> None:
     options = BoostedTreesOptions.read(config)
     run = trainshed.boosting.current()
     if options.early_stopping_rounds and options.early_stopping_dataset not in run.datasets:
-        want = f"a dataset of the run: {', '.join(run.datasets)}"
-        raise fault("earlyStoppingDataset", options.early_stopping_dataset, want)
+        expected = f"a dataset of the run: {', '.join(run.datasets)}"
+        raise fault("earlyStoppingDataset", options.early_stopping_dataset, expected)
     columns = MatrixColumns(
         options.label,
         tuple(options.features),
@@ -177,7 +177,7 @@ def check_config(config: dict[str, object]) -> None:
     options = BoostedTreesOptions.read(config)
     for name, field in _OURS.items():
         if name in options.params:
-            raise fault(f"params.{name}", options.params[name], f"it left out: {field} sets it")
+            raise fault(f"params.{name}", options.params[name], f"no value: {field} sets it")
     if "max_bin" in options.params:
         bins = options.params["max_bin"]
         if isinstance(bins, bool) or not isinstance(bins, int) or bins < 2:  # noqa: PLR2004 - sides
@@ -204,8 +204,8 @@ def _check_classes(options: BoostedTreesOptions, matrix: Matrix) -> None:
         return
     known = f"the label {options.label} has the classes {', '.join(texts)}"
     if not options.objective.startswith(_OF_CLASSES):
-        want = f"one of binary: or multi: ({known})"
-        raise fault("params.objective", options.objective, want)
+        expected = f"one of binary: or multi: ({known})"
+        raise fault("params.objective", options.objective, expected)
     if options.objective.startswith("binary:"):
         if len(texts) > 2:  # noqa: PLR2004 - as its name says
             raise fault("params.objective", options.objective, f"one of multi: ({known})")

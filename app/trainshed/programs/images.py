@@ -17,12 +17,12 @@ def to_model_input(images: Tensor, options: ImageOptions) -> Tensor:
         ValueError: when the pictures are not what the options say.
     """
     with_channels = images.reshape(*images.shape[:3], *(images.shape[3:] or (1,)))
-    want = (options.image_size, options.image_size, options.channels)
-    if tuple(with_channels.shape[1:]) != want:
+    expected = (options.image_size, options.image_size, options.channels)
+    if tuple(with_channels.shape[1:]) != expected:
         raise ValueError(
             f'column "image": pictures have the shape {tuple(with_channels.shape[1:])}, but '
             f"spec.config.imageSize {options.image_size} and spec.config.channels "
-            f"{options.channels} say {want}"
+            f"{options.channels} say {expected}"
         )
     # The strides of one channel look like channels-last to a convolution, and its gradients would
     # then not fit DDP's buckets: a copy has the plain ones.

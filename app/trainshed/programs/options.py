@@ -54,9 +54,9 @@ class ImageOptions(ProgramOptions):
     )
 
 
-def fault(name: str, value: object, want: str) -> SpecError:
+def fault(name: str, value: object, expected: str) -> SpecError:
     """Return the error that says what `spec.config.<name>` is and what would be right."""
-    return SpecError([Problem(f"spec.config.{name}", show_value(value), want)])
+    return SpecError([Problem(f"spec.config.{name}", show_value(value), expected)])
 
 
 def _translate(detail: ErrorDetails, known: list[str]) -> Problem:
@@ -69,8 +69,8 @@ def _translate(detail: ErrorDetails, known: list[str]) -> Problem:
             return Problem(field, None, f"unknown field; {hint}")
         case "missing":
             return Problem(field, None, "missing")
-    want = detail["msg"].removeprefix("Input should be ").removeprefix("List should have ")
-    want = want.partition(" after validation")[0]
-    if want.startswith(("greater", "less")):
-        want = f"a number {want}"
-    return Problem(field, show_value(detail["input"]), want)
+    expected = detail["msg"].removeprefix("Input should be ").removeprefix("List should have ")
+    expected = expected.partition(" after validation")[0]
+    if expected.startswith(("greater", "less")):
+        expected = f"a number {expected}"
+    return Problem(field, show_value(detail["input"]), expected)

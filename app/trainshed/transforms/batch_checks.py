@@ -73,10 +73,10 @@ def as_number(function: str, option: str, value: object, least: float, most: flo
         case int() | float() as number if least <= number <= most and np.isfinite(number):
             return float(number)
     if most == np.inf:
-        want = "a number" if least == -np.inf else f"a number, {least:g} or more"
+        expected = "a number" if least == -np.inf else f"a number, {least:g} or more"
     else:
-        want = f"a number from {least:g} to {most:g}"
-    raise ValueError(f"{function}: {option} is {_say(value)}, must be {want}")
+        expected = f"a number from {least:g} to {most:g}"
+    raise ValueError(f"{function}: {option} is {_say(value)}, must be {expected}")
 
 
 def as_count(function: str, option: str, value: object) -> int:

@@ -224,8 +224,10 @@ class CheckpointSaver:
         source = self._given() if self.start == self._job.resume_from else self.start
         kind, held = tracked.model_file, checkpoint.model_name(self.manifest)
         if not kind.reads(held):
-            want = f"one with {kind.name}, of the framework of this run"
-            raise SpecError([Problem("spec.checkpoint.resume", f"{self.start} with {held}", want)])
+            expected = f"one with {kind.name}, of the framework of this run"
+            raise SpecError(
+                [Problem("spec.checkpoint.resume", f"{self.start} with {held}", expected)]
+            )
         match = partial(
             match_objects,
             tracked=tracked.objects(),

@@ -309,7 +309,7 @@ class Run(EpochRun):
                 tracked.
         """
         if clip_norm is not None and not clip_norm > 0:
-            raise ValueError(f"backward_step: got clip_norm={clip_norm}, want more than 0")
+            raise ValueError(f"backward_step: got clip_norm={clip_norm}; expected more than 0")
         tracked = self._tracked
         if tracked is None or (stepped := optimizer or tracked.first.optimizer) is None:
             raise RuntimeError("backward_step needs track(model, optimizer) before")
@@ -433,7 +433,7 @@ class Run(EpochRun):
 def _checked(given: object, of: type[object]) -> object:
     if not isinstance(given, dict if is_typeddict(of) else get_origin(of) or of):
         raise TypeError(
-            f"batches: got a {type(given).__name__} of feed.collate, want a {of.__name__} as `of` "
-            "says"
+            f"batches: got a {type(given).__name__} of feed.collate; expected a {of.__name__} as "
+            "`of` says"
         )
     return given

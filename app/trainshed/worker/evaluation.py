@@ -207,8 +207,8 @@ def _total(name: str, value: torch.Tensor | tuple[Number, Number], rows: int) ->
     if isinstance(value, torch.Tensor):
         if value.shape != (rows,):
             raise ValueError(
-                f"evaluate: {name} has shape {tuple(value.shape)}, want ({rows},): one a row; or "
-                "give (sum, count)"
+                f"evaluate: {name} has shape {tuple(value.shape)}; expected ({rows},): one a row; "
+                "or give (sum, count)"
             )
         value = value.detach().to(torch.float64).sum(), rows
     try:

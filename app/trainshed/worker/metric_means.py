@@ -160,20 +160,20 @@ def is_here(tensor: torch.Tensor) -> bool:
 def _as_float(name: str, value: SupportsFloat) -> float:
     got = type(value).__name__
     if isinstance(value, str | bytes):
-        raise ValueError(f"log: {name} is a {got}, want a single number")
+        raise ValueError(f"log: {name} is a {got}; expected a single number")
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"log: {name} is a {got}, want a single number ({error})") from None
+        raise ValueError(f"log: {name} is a {got}; expected a single number ({error})") from None
 
 
 def _scalar(name: str, value: torch.Tensor) -> torch.Tensor:
     tensor = value.detach()
     if tensor.numel() != 1:
         shape = tuple(tensor.shape)
-        raise ValueError(f"log: {name} has the shape {shape}, want a single number")
+        raise ValueError(f"log: {name} has the shape {shape}; expected a single number")
     if tensor.is_meta or tensor.is_complex():
         got = "no value (device meta)" if tensor.is_meta else "a complex value"
-        raise ValueError(f"log: {name} has {got}, want a single number")
+        raise ValueError(f"log: {name} has {got}; expected a single number")
     dense = tensor.to_dense() if tensor.layout is not torch.strided else tensor
     return dense.reshape(())

@@ -60,12 +60,12 @@ def find_fault(dashboard: str, want: dict[str, int], token: str) -> str | None:
     except OSError as error:
         return f"{dashboard} does not answer: {error}. Is the head's Pod ready?"
     if stranger != HTTPStatus.UNAUTHORIZED:
-        return f"{dashboard} answers {stranger} to who has no token, want 401"
+        return f"{dashboard} answers {stranger} to who has no token; expected 401"
     if status != HTTPStatus.OK:
-        return f"{dashboard} answers {status} to the cluster's token, want 200"
+        return f"{dashboard} answers {status} to the cluster's token; expected 200"
     have = count_nodes(body)
     missing = [
-        f"group {group} has {have.get(group, 0)} nodes, want {number}"
+        f"group {group} has {have.get(group, 0)} nodes; expected {number}"
         for group, number in sorted(want.items())
         if have.get(group, 0) < number
     ]

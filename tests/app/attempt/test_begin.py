@@ -87,7 +87,7 @@ def test_a_job_does_not_guess_where_its_files_are(monkeypatch: pytest.MonkeyPatc
 def test_a_run_that_is_refused_is_told_to_user_log_and_controller(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    want = 'spec.epochs: got "three", want an integer >= 1 and <= 2147483647'
+    want = 'spec.epochs: got "three"; expected an integer >= 1 and <= 2147483647'
     with (
         serve(lambda *_: (200, '{"stop": null}')) as server,
         pytest.raises(SpecError) as caught,
@@ -232,5 +232,5 @@ def test_more_workers_than_the_group_holds_are_refused_with_the_arithmetic_and_l
         begin.begin(run, place, tmp_path, make_options())
 
     want = "what fits: group gpu has 2 CPUs on 1 nodes, enough for 2"
-    assert str(caught.value) == f"spec.workers: got 8 x (1 CPUs), want {want}"
+    assert str(caught.value) == f"spec.workers: got 8 x (1 CPUs); expected {want}"
     assert list(tmp_path.iterdir()) == []

@@ -134,5 +134,5 @@ def test_missing_script_is_an_error_before_anything_starts(tmp_path: Path) -> No
     file = write_entrypoint(tmp_path, "python", "gone.py")
     output = trainshed_here("run", str(file))
     assert output.code == EXIT_INVALID
-    assert 'spec.entrypoint[1]: got "gone.py", want a file in' in output.stderr
+    assert 'spec.entrypoint[1]: got "gone.py"; expected a file in' in output.stderr
     assert not (tmp_path / "runs").exists()

@@ -483,7 +483,7 @@ def test_of_an_earlier_release_the_middle_of_an_epoch_alone_is_refused(tmp_path:
         resume.choose(prepared, fresh=False)
 
     said = str(caught.value)
-    assert said.startswith("spec.checkpoint.resume: got latest, want a checkpoint at an epoch")
+    assert said.startswith("spec.checkpoint.resume: got latest; expected a checkpoint at an epoch")
     assert "--fresh" in said
     assert resume.choose(prepared, fresh=True) == (None, [])
 

@@ -455,7 +455,7 @@ def test_whose_fault_an_end_was_is_said(case: str, tmp_path: Path) -> None:
 def test_checkpoints_that_nobody_can_rank_end_a_run_at_the_first_one(tmp_path: Path) -> None:
     _, _, driver, _ = make_driver(tmp_path, checkpoint=BEST)
     verdict = watch(driver, Coordinator(make_view(), make_reports("c1")), looks=10**9)
-    want = "spec.checkpoint.best.metric: got valid.accuracy, want a reported metric: loss"
+    want = "spec.checkpoint.best.metric: got valid.accuracy; expected a reported metric: loss"
 
     assert verdict == AttemptResult("Failed", want, want, "Application")
 
@@ -470,7 +470,7 @@ def test_what_a_function_of_ray_trains_alone_reports_is_ranked_or_the_end(tmp_pa
     verdict = driver.watch(coordinator, Work(looks=10**9))
     driver.close(make_finished())
 
-    want = "spec.checkpoint.best.metric: got valid.accuracy, want a reported metric: loss"
+    want = "spec.checkpoint.best.metric: got valid.accuracy; expected a reported metric: loss"
     assert verdict == AttemptResult("Failed", want, want, "Application")
     assert [type(event) for event in display.events] == [Progress, CheckpointSaved, Finished]
 

@@ -192,5 +192,5 @@ def test_the_name_of_a_model_in_allow_missing_stands_for_what_trains_it() -> Non
     }
 
     assert "two" not in match_objects(held, tracked, ["two"], "here")
-    with pytest.raises(SpecError, match="lacks two, want"):
+    with pytest.raises(SpecError, match="lacks two; expected"):
         match_objects(held, tracked, ["two.optimizer"], "here")

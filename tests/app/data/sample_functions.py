@@ -289,5 +289,5 @@ def given_to_it(batch: Batch) -> dict[str, NDArray[np.generic]]:
 def noted(batch: object) -> object:
     """Return a batch that is a dict."""
     if not isinstance(batch, dict):
-        raise TypeError(f"want a dict, got a {type(batch).__name__}")
+        raise TypeError(f"expected a dict, got a {type(batch).__name__}")
     return batch

@@ -98,5 +98,5 @@ def test_a_name_that_is_no_text_is_refused_at_once(tmp_path: Path) -> None:
     write_csv(tmp_path / "a.csv", 0, 10)
     (tmp_path / os.fsdecode(b"b\xff.csv")).write_bytes((tmp_path / "a.csv").read_bytes())
 
-    with pytest.raises(SpecError, match=r"got b.+xff\.csv, want files with names in UTF-8"):
+    with pytest.raises(SpecError, match=r"got b.+xff\.csv; expected files with names in UTF-8"):
         opened(tmp_path, "csv")

@@ -384,7 +384,7 @@ def test_an_error_names_the_field_and_the_function(folder: Path) -> None:
 
 
 def test_a_tensor_that_lies_on_a_device_is_an_error(folder: Path) -> None:
-    want = r"collate\.use: .*:elsewhere returned a tensor on meta, want it on the CPU"
+    want = r"collate\.use: .*:elsewhere returned a tensor on meta; expected it on the CPU"
     with pytest.raises(DataError, match=want):
         batches_of(ragged_plan(folder, "elsewhere"), make_pass())
 

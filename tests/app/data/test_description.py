@@ -77,7 +77,7 @@ def test_other_files_are_refused_in_the_middle_of_an_epoch(tmp_path: Path, case:
 
     said = str(caught.value)
     assert said.startswith(f"spec.data.datasets.train.read: got {case.want_got}")
-    assert f", want {case.want_was}" in said
+    assert f"; expected {case.want_was}" in said
     assert "--fresh" in said
 
 
@@ -143,7 +143,9 @@ def test_of_many_files_the_number_and_a_digest_are_kept(tmp_path: Path) -> None:
     assert notes == []
     assert plan.source
     fewer = replace(plan, source=replace(plan.source, files=many[1:]))
-    with pytest.raises(SpecError, match=f"got {MOST_FILES} files .* want {MOST_FILES + 1} files"):
+    with pytest.raises(
+        SpecError, match=f"got {MOST_FILES} files .* expected {MOST_FILES + 1} files"
+    ):
         keep_order({"train": fewer}, was, mid_pass={"train": True})
 
 
@@ -156,7 +158,7 @@ def test_rows_that_only_transforms_left_out_are_refused_where_they_come_again(
     )
     was = described(odd, [2, 3])
     assert was["train"].counts == (2, 3)
-    with pytest.raises(SpecError, match=r"transforms: got 10 rows after them, want 5 rows"):
+    with pytest.raises(SpecError, match=r"transforms: got 10 rows after them; expected 5 rows"):
         keep_order({"train": make_plan(rows, cache="none")}, was, mid_pass={"train": True})
 
 
@@ -173,7 +175,9 @@ def test_rows_that_transforms_leave_out_by_now_are_refused_where_they_come_as_th
         may_learn=True,
     )
 
-    with pytest.raises(SpecError, match=r"transforms: got rows that only reading tells, want 10"):
+    with pytest.raises(
+        SpecError, match=r"transforms: got rows that only reading tells; expected 10"
+    ):
         keep_order({"train": odd}, was, mid_pass={"train": True})
 
 
@@ -182,7 +186,9 @@ def test_counts_of_fragments_that_were_cut_otherwise_are_refused(tmp_path: Path)
     plan = make_plan(write_rows(tmp_path, GROUPS), read={"where": "id >= 0"}, cache="none")
     before = described(plan, [16, -1])
 
-    with pytest.raises(SpecError, match=r"train.read: got 3 fragments, want 2 fragments, as when"):
+    with pytest.raises(
+        SpecError, match=r"train.read: got 3 fragments; expected 2 fragments, as when"
+    ):
         keep_order({"train": plan}, before, mid_pass={"train": True})
 
     going_on, notes = keep_order({"train": plan}, before, mid_pass={"train": False})

@@ -158,7 +158,7 @@ def test_groups_of_other_rows_are_refused_in_the_middle_of_an_epoch(
     plan = make_grouped(number, folder)["function"]
     fill = CacheFill(going_on(plan, all_begun.grouped["function"], mid_epoch=True), never)
 
-    with pytest.raises(DataError, match=r"got 3 rows in .* want 7 rows in "):
+    with pytest.raises(DataError, match=r"got 3 rows in .* expected 7 rows in "):
         fill()
 
 
@@ -207,7 +207,7 @@ def test_other_rows_of_a_function_are_refused_in_the_middle_of_an_epoch(
 
     said = str(caught.value)
     assert said.startswith("spec.data.datasets.train: got 102 rows in ")
-    assert "want 101 rows in " in said
+    assert "expected 101 rows in " in said
     assert "--fresh" in said
 
 
@@ -228,7 +228,7 @@ def test_other_rows_are_refused_where_lost_blocks_are_made_again(number: Path) -
     fill = CacheFill(make_function_plan(number), never)
     fill()
     number.write_text(str(ROWS - 1))
-    with pytest.raises(DataError, match=r"got 100 rows in .* want 101 rows in "):
+    with pytest.raises(DataError, match=r"got 100 rows in .* expected 101 rows in "):
         fill()
 
 
@@ -269,7 +269,9 @@ def test_rows_that_a_first_epoch_had_counted_in_part_are_held_to_in_its_middle(
     )
 
     for _ in range(2):
-        with pytest.raises(DataError, match=r"got 5 rows in 2 blocks .* want 7 rows in 2 blocks"):
+        with pytest.raises(
+            DataError, match=r"got 5 rows in 2 blocks .* expected 7 rows in 2 blocks"
+        ):
             changed.get()
     assert same.get().tolist() == [2, 3]
 
@@ -283,5 +285,5 @@ def test_a_transform_that_leaves_rows_out_by_now_is_refused_in_the_middle_of_an_
     odd = make_plan(
         rows, cache="objects", transforms=[{"use": f"{FUNCTIONS}:odd_rows"}], keeps_rows=False
     )
-    with pytest.raises(DataError, match=r"got 5 rows in 2 blocks .* want 10 rows in 2 blocks"):
+    with pytest.raises(DataError, match=r"got 5 rows in 2 blocks .* expected 10 rows in 2 blocks"):
         CacheFill(going_on(odd, told, mid_epoch=True), never)()

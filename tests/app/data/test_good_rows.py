@@ -140,7 +140,7 @@ def test_what_is_raised_for_rows_together_alone_is_no_row_s_fault() -> None:
 
 
 def test_a_function_that_returns_no_table_ends_the_run_all_the_same() -> None:
-    with pytest.raises(DataError, match="want a dict of columns"):
+    with pytest.raises(DataError, match="expected a dict of columns"):
         good_and_bad(table(), Function(f"{FUNCTIONS}:no_table", "field", options=()))
 
 

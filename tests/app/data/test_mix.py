@@ -260,6 +260,6 @@ def test_datasets_with_other_columns_are_not_mixed(folders: tuple[Path, Path]) -
     }
     with pytest.raises(
         DataError,
-        match=r"\.mix: .* columns id int64, x float32\[3\], .* id int64, sum float32; want",
+        match=r"\.mix: .* columns id int64, x float32\[3\], .* id int64, sum float32; expected",
     ):
         steps_of(make_mix(parts), make_pass(world_size=1, batch_size=BATCH))

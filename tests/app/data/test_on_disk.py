@@ -309,7 +309,9 @@ def test_rows_that_would_be_in_no_shard_are_refused(database: Path, tmp_path: Pa
     read = reading_sql("connected_in_time", **{**IN_SHARDS, **lacking})
     here = Here(make_plan(None, read=read, cache="disk"), DiskCache(Disk(tmp_path)))
 
-    with pytest.raises(DataError, match=r"read\.options\.shard_keys: 1 rows have no id, want keys"):
+    with pytest.raises(
+        DataError, match=r"read\.options\.shard_keys: 1 rows have no id; expected keys"
+    ):
         here.counts()
 
 

@@ -129,9 +129,9 @@ def test_what_follows_a_question_mark_is_asked_for_too(web: WebServer, tmp_path:
 
 
 REFUSED: dict[str, tuple[str, str]] = {
-    "a file that is not there": ("{url}/none.csv", "want the address of an existing file"),
-    "a folder": ("{url}/rows/", "want the address of one file: folders are not listed"),
-    "a host alone": ("{url}", "want the address of one file: folders are not listed"),
+    "a file that is not there": ("{url}/none.csv", "expected the address of an existing file"),
+    "a folder": ("{url}/rows/", "expected the address of one file: folders are not listed"),
+    "a host alone": ("{url}", "expected the address of one file: folders are not listed"),
 }
 
 

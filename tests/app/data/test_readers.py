@@ -16,7 +16,7 @@ from trainshed_api.syntax import parse_python
 
 FIELD = "spec.data.datasets.train.read.reader"
 WRONG: dict[str, tuple[str, dict[str, object], str]] = {
-    "no such reader": ("read_sequel", {}, "reader: got read_sequel, want one of .*read_sql"),
+    "no such reader": ("read_sequel", {}, "reader: got read_sequel; expected one of .*read_sql"),
     "no such argument": (
         "read_sql",
         {"query": "x"},
@@ -25,12 +25,13 @@ WRONG: dict[str, tuple[str, dict[str, object], str]] = {
     "no such function": (
         "read_sql",
         {"sql": "x", "connection_factory": f"{FUNCTIONS}:absent"},
-        "read.options.connection_factory: got .*absent, want a name in",
+        "read.options.connection_factory: got .*absent; expected a name in",
     ),
     "an object of a program": (
         "from_huggingface",
         {"dataset": "imdb"},
-        rf"{FIELD}: got from_huggingface, want read.use with a function of yours that calls it: "
+        rf"{FIELD}: got from_huggingface; expected read.use with a function of yours that calls "
+        r"it: "
         "no file can hold its dataset$",
     ),
     "an object that is not there either": ("from_pandas", {}, "no file can hold its dfs$"),
@@ -86,7 +87,7 @@ def test_a_missing_package_of_a_reader_is_named(name: str, monkeypatch: pytest.M
         find_reader(f"ray.data:{name}", {}, FIELD)
 
     said = str(refused.value)
-    assert said.startswith(f"{FIELD}: got {name}, want it with the package")
+    assert said.startswith(f"{FIELD}: got {name}; expected it with the package")
     assert all(each in said for each in names)
 
 
@@ -96,7 +97,7 @@ def test_how_to_install_several_packages_is_said(monkeypatch: pytest.MonkeyPatch
 
     with pytest.raises(
         SpecError,
-        match=r"want it with the packages pymongo, pymongoarrow installed: pip install pymongo "
+        match=r"expected it with the packages pymongo, pymongoarrow installed: pip install pymongo "
         r"pymongoarrow, or in a cluster code\.pip: \[pymongo, pymongoarrow\] or an image that has "
         "them$",
     ):

@@ -107,7 +107,7 @@ REFUSED: dict[str, tuple[Columns, Columns, str]] = {
 def test_what_no_type_holds_is_refused_by_its_column(
     tmp_path: Path, first: Columns, second: Columns, want: str
 ) -> None:
-    with pytest.raises(DataError, match=f"^{FIELD}.cache: got disk, want another, .*: {want}"):
+    with pytest.raises(DataError, match=f"^{FIELD}.cache: got disk; expected another, .*: {want}"):
         written(tmp_path / "rows.parquet", first, second)
 
 

@@ -315,14 +315,16 @@ def test_a_column_that_tells_no_values_apart_is_refused(
 ) -> None:
     problem = refused(pa.table({"label": values}), tmp_path)
 
-    assert problem.startswith(f"{COLUMN}: got label, want {stratifying.WANT}: {tmp_path}/a.parquet")
+    assert problem.startswith(
+        f"{COLUMN}: got label; expected {stratifying.WANT}: {tmp_path}/a.parquet"
+    )
     assert said in problem
 
 
 def test_a_column_that_is_not_there_is_refused(tmp_path: Path) -> None:
     problem = refused(pa.table({"label": [1], "id": [1]}), tmp_path, stratify="class")
 
-    assert problem == f"{COLUMN}: got class, want one of label, id"
+    assert problem == f"{COLUMN}: got class; expected one of label, id"
 
 
 def test_a_column_that_one_file_lacks_is_refused(tmp_path: Path) -> None:
@@ -332,7 +334,7 @@ def test_a_column_that_one_file_lacks_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
         opened(tmp_path, "parquet", columns=["id"], holdout=holdout("held"))
 
-    want = f"{COLUMN}: got label, want a column of all files: {tmp_path}/b.parquet has others"
+    want = f"{COLUMN}: got label; expected a column of all files: {tmp_path}/b.parquet has others"
     assert str(caught.value) == want
 
 
@@ -344,7 +346,7 @@ def test_a_column_of_too_many_values_is_refused(
     problem = refused(pa.table({"label": np.arange(11)}), tmp_path)
 
     want = "a column of at most 10 values, such as labels: it has more"
-    assert problem == f"{COLUMN}: got label, want {want}"
+    assert problem == f"{COLUMN}: got label; expected {want}"
 
 
 def test_files_in_which_no_record_has_a_value_are_refused(tmp_path: Path) -> None:
@@ -355,7 +357,8 @@ def test_files_in_which_no_record_has_a_value_are_refused(tmp_path: Path) -> Non
         open_files(tmp_path, "csv", options, skips_bad=True, holdout=holdout("held"))
 
     assert (
-        str(caught.value) == f"{COLUMN}: got label, want a column that can be read: no record's can"
+        str(caught.value)
+        == f"{COLUMN}: got label; expected a column that can be read: no record's can"
     )
 
 
@@ -369,7 +372,9 @@ def test_datasets_that_find_other_values_in_the_same_files_are_refused(tmp_path:
     }
     opened(tmp_path, "csv", known, **read["held"])
 
-    with pytest.raises(SpecError, match=r"stratify: got zip, want .*read both with one options"):
+    with pytest.raises(
+        SpecError, match=r"stratify: got zip; expected .*read both with one options"
+    ):
         opened(tmp_path, "csv", known, **read["rest"])
 
 
@@ -418,7 +423,7 @@ def test_a_share_that_leaves_a_side_without_a_row_is_refused(tmp_path: Path, kee
     problem = refused(table, tmp_path, share=float(share), keep=keep)
 
     why = "no value of label has enough rows to leave one here"
-    assert problem == f"{FIELD}.holdout.share: got {share}, want {want}: {why}"
+    assert problem == f"{FIELD}.holdout.share: got {share}; expected {want}: {why}"
 
 
 def test_a_value_that_comes_after_the_plan_ends_the_run(tmp_path: Path) -> None:

@@ -358,17 +358,17 @@ FAULTS: dict[str, tuple[Function, str]] = {
     ),
     "a filter with one answer": (
         make_function("a_number", "filter"),
-        f"{USE}:a_number returned a bool of bool with the shape (), want True or False for each of "
-        "the 4 rows",
+        f"{USE}:a_number returned a bool of bool with the shape (); expected True or False for "
+        "each of the 4 rows",
     ),
     "a filter that does not know": (
         make_function("not_sure", "filter", batch_format="pandas"),
-        f"{USE}:not_sure returned a Series of object with the shape (4,), want True or False",
+        f"{USE}:not_sure returned a Series of object with the shape (4,); expected True or False",
     ),
     "a filter with an index of its own": (
         make_function("by_word", "filter", batch_format="pandas"),
-        f"{USE}:by_word returned a Series whose index is not that of the rows, want each of 0 to 3 "
-        "once, or an array in the order of the rows",
+        f"{USE}:by_word returned a Series whose index is not that of the rows; expected each of 0 "
+        "to 3 once, or an array in the order of the rows",
     ),
     "batches that do not fit together": (
         make_function("uneven", batch_size=2),
@@ -409,17 +409,17 @@ FAULTS: dict[str, tuple[Function, str]] = {
     ),
     "lists of lists in Arrow": (
         make_function("as_arrow", batch_format="pyarrow"),
-        "spec.data.datasets.train.transforms[0].batchFormat: got pyarrow, want numpy or pandas for "
-        "column odd (",
+        "spec.data.datasets.train.transforms[0].batchFormat: got pyarrow; expected numpy or "
+        "pandas for column odd (",
     ),
     "groups by a column that is not there": (
         make_function("first_of_each", "groups", by=("user",)),
-        "spec.data.datasets.train.transforms[0].by: no column user, want some of: day, flags",
+        "spec.data.datasets.train.transforms[0].by: no column user; expected some of: day, flags",
     ),
     "groups by a picture": (
         make_function("first_of_each", "groups", by=("picture",)),
         "spec.data.datasets.train.transforms[0].by: column picture cannot be compared (its rows "
-        "have the shape (2, 3)), want a column of numbers, texts, bytes or times",
+        "have the shape (2, 3)); expected a column of numbers, texts, bytes or times",
     ),
     "an order of a picture": (
         make_function("first_of_each", "groups", by=("id",), order_by=("picture",)),
@@ -432,12 +432,12 @@ FAULTS: dict[str, tuple[Function, str]] = {
     ),
     "a function that is gone": (
         make_function("no_more"),
-        f"{FIELD}: got {FUNCTIONS}:no_more, want a name in {FUNCTIONS}",
+        f"{FIELD}: got {FUNCTIONS}:no_more; expected a name in {FUNCTIONS}",
     ),
     "no table": (
         make_function("no_table"),
-        f"{FIELD}: {FUNCTIONS}:no_table returned a int, want a dict of columns, a pandas DataFrame "
-        "or a pyarrow Table",
+        f"{FIELD}: {FUNCTIONS}:no_table returned a int; expected a dict of columns, a pandas "
+        "DataFrame or a pyarrow Table",
     ),
 }
 
@@ -468,7 +468,9 @@ def test_a_class_is_made_with_what_the_spec_says() -> None:
 def test_groups_of_days_that_no_calendar_has_name_the_column() -> None:
     by_day = make_function("first_of_each", "groups", by=("day",))
 
-    with pytest.raises(DataError, match=r"by: column day cannot be compared \(days=.*, want a col"):
+    with pytest.raises(
+        DataError, match=r"by: column day cannot be compared \(days=.*; expected a col"
+    ):
         hashes({"day": np.asarray([2**30], "datetime64[D]")}, by_day)
 
 

@@ -80,7 +80,7 @@ def test_a_folder_that_may_not_be_listed_is_refused(
         write_csv(tmp_path / f"part-{number}" / "1.csv", 0, 3)
     forbid(monkeypatch, "part-3")
 
-    want = r"read\.path: got \S+/part-3, want a folder that may be listed \(Permission denied\)"
+    want = r"read\.path: got \S+/part-3; expected a folder that may be listed \(Permission denied\)"
     with pytest.raises(SpecError, match=want):
         files_of(tmp_path)
 
@@ -103,7 +103,7 @@ def test_a_link_that_leads_nowhere_is_refused(tmp_path: Path, name: str, leads_t
     (tmp_path / name).symlink_to(name if leads_to == "itself" else leads_to)
 
     with pytest.raises(
-        SpecError, match=rf"read\.path: got \S+/{name}, want a link that leads some"
+        SpecError, match=rf"read\.path: got \S+/{name}; expected a link that leads some"
     ):
         files_of(tmp_path)
 
@@ -126,7 +126,7 @@ def test_a_name_that_is_no_utf8_is_refused_as_it_is(
     (tmp_path / os.fsdecode(b"caf\xe9")).mkdir()
     forbid(monkeypatch, os.fsdecode(b"caf\xe9"))
 
-    with pytest.raises(SpecError, match=r"/caf\\xe9, want a folder that may be listed"):
+    with pytest.raises(SpecError, match=r"/caf\\xe9; expected a folder that may be listed"):
         files_of(tmp_path)
 
 

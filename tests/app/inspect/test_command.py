@@ -316,26 +316,26 @@ def test_a_bucket_is_read_and_written_by_its_address(in_bucket: Folder) -> None:
 REFUSED: dict[str, tuple[str, str]] = {
     "no such path": (
         "show nowhere",
-        "error: SOURCE: got {folder}/nowhere, want a file, or a folder with files",
+        "error: SOURCE: got {folder}/nowhere; expected a file, or a folder with files",
     ),
     "an empty folder": (
         "show empty",
-        "error: SOURCE: got {folder}/empty, want a file, or a folder with files",
+        "error: SOURCE: got {folder}/empty; expected a file, or a folder with files",
     ),
-    "an address of no bucket": ("show ftp://x/y", "error: SOURCE: got ftp://x/y, want a path"),
+    "an address of no bucket": ("show ftp://x/y", "error: SOURCE: got ftp://x/y; expected a path"),
     "files of two formats": (
         "count both",
-        "error: SOURCE: got {folder}/both, want files of one format, or --format with one of "
+        "error: SOURCE: got {folder}/both; expected files of one format, or --format with one of "
         "json, text",
     ),
     "endings that tell nothing": (
         "count odd",
-        "error: SOURCE: got {folder}/odd, want files whose endings tell their format, or --format: "
-        "rows.xyz tells none",
+        "error: SOURCE: got {folder}/odd; expected files whose endings tell their format, or "
+        "--format: rows.xyz tells none",
     ),
     "a Delta table": (
         "count delta",
-        "error: SOURCE: got {folder}/delta, want --format delta for the rows of this table",
+        "error: SOURCE: got {folder}/delta; expected --format delta for the rows of this table",
     ),
     "no such format": ("show csv --format cvs", "Invalid value for '--format'"),
     "no such option": (
@@ -344,13 +344,16 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "a wrong option": (
         "show csv --option delimiter=;;",
-        'error: --option delimiter: got ";;", want string should have at most 1 character',
+        'error: --option delimiter: got ";;"; expected string should have at most 1 character',
     ),
     "an option without a value": (
         "show csv --option delimiter",
-        'error: --option: got "delimiter", want name=value',
+        'error: --option: got "delimiter"; expected name=value',
     ),
-    "no such column": ("show csv --columns id,y", "error: --columns: got y, want one of id, x, na"),
+    "no such column": (
+        "show csv --columns id,y",
+        "error: --columns: got y; expected one of id, x, na",
+    ),
     "no name of a column": ("show csv --columns id,", "Invalid value for '--columns': \"id,\" has"),
     "raw files": (
         "show csv --raw",
@@ -358,52 +361,55 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "no dataset": (
         "show run.yaml",
-        "error: --dataset: missing; want the dataset that is meant of a TrainingRun file",
+        "error: --dataset: missing; expected the dataset that is meant of a TrainingRun file",
     ),
     "no such dataset": (
         "show run.yaml --dataset valid",
-        'error: --dataset: got "valid", want one of: train, failing, made, both',
+        'error: --dataset: got "valid"; expected one of: train, failing, made, both',
     ),
     "how a dataset is read, twice": (
         "show run.yaml --dataset train --columns x --format csv",
-        'error: --format: got "csv", want it without --dataset: the file says how that is read\n'
-        'error: --columns: got ["x"], want it without --dataset',
+        'error: --format: got "csv"; expected it without --dataset: the file says how that is '
+        'read\nerror: --columns: got ["x"]; expected it without --dataset',
     ),
     "a function that is not there": (
         "show run.yaml --dataset made",
         "error: spec.data.datasets.made.read.use: "
-        "got tests.app.inspect.functions:absent, want a name "
+        "got tests.app.inspect.functions:absent; expected a name "
         "in tests.app.inspect.functions",
     ),
     "a mix": (
         "show run.yaml --dataset both",
-        "error: spec.data.datasets.both.read.mix: got a mix, want one that reads rows itself: "
+        "error: spec.data.datasets.both.read.mix: got a mix; expected one that reads rows itself: "
         "--dataset with one of train, failing",
     ),
     "no such column to sum up": (
         "stats csv --column id --column y",
-        'error: --column: got "y", want one of id, x, name',
+        'error: --column: got "y"; expected one of id, x, name',
     ),
     "counts by two": ("count csv --by-file --by id", "error: --by-file: it without --by"),
     "nowhere to write": ("write csv", "Missing option '--to'"),
     "an address of no bucket to write to": (
         "write csv --to ftp://x/y",
-        "error: --to: got ftp://x/y, want a path, file://, or a bucket's address",
+        "error: --to: got ftp://x/y; expected a path, file://, or a bucket's address",
     ),
     "a folder with something": (
         "write csv --to both",
-        "error: --to: got {folder}/both, want a new folder, or an empty one",
+        "error: --to: got {folder}/both; expected a new folder, or an empty one",
     ),
     "a file": (
         "write csv --to run.yaml",
-        "error: --to: got {folder}/run.yaml, want a new folder, or an empty one",
+        "error: --to: got {folder}/run.yaml; expected a new folder, or an empty one",
     ),
     "a folder below a file": (
         "write csv --to run.yaml/new",
-        "error: --to: got {folder}/run.yaml/new, want a folder below one that you may write to: "
-        "{folder}/run.yaml is none",
+        "error: --to: got {folder}/run.yaml/new; expected a folder below one that you may write "
+        "to: {folder}/run.yaml is none",
     ),
-    "a size that is none": ("write csv --to new --file-bytes 1X", 'got "1X", want a Kubernetes'),
+    "a size that is none": (
+        "write csv --to new --file-bytes 1X",
+        'got "1X"; expected a Kubernetes',
+    ),
     "a size that is too large": (
         "write csv --to new --file-bytes 1T",
         "1T is none of 1 to 2Gi",
@@ -452,7 +458,7 @@ def test_a_folder_that_is_being_written_is_no_data(folder: Path) -> None:
     (folder / "csv" / ".writing").touch()
     done = trainshed_here("data", "count", "csv")
     assert done.code == EXIT_INVALID
-    assert "want a folder that is whole: its .writing says that it is not" in done.stderr
+    assert "expected a folder that is whole: its .writing says that it is not" in done.stderr
 
 
 IS_RAY_IMPORTED = (

@@ -147,7 +147,7 @@ def test_a_column_that_is_not_there_is_said(csv: Path) -> None:
     for chosen in (select(csv, "csv"), select(csv, "csv", "keep_even")):
         with pytest.raises(SpecError) as refused:
             count_by(chosen, "label", 1, ignore)
-        assert str(refused.value) == '--by: got "label", want one of id, x, name'
+        assert str(refused.value) == '--by: got "label"; expected one of id, x, name'
 
 
 def test_too_many_values_are_refused(csv: Path) -> None:

@@ -144,7 +144,7 @@ def test_rows_are_written_in_their_order(folder: Path) -> None:
     before = sorted((folder / "new").iterdir())
     again = trainshed_here("data", "write", "run.yaml", "--dataset", "train", "--to", "new")
     assert again.code == EXIT_INVALID
-    assert "want a new folder, or an empty one" in again.stderr
+    assert "expected a new folder, or an empty one" in again.stderr
     assert sorted((folder / "new").iterdir()) == before
 
 
@@ -228,7 +228,7 @@ WRONG: dict[str, tuple[str, JsonValue, str]] = {
     "no dataset": (
         "show",
         f"{OURS}:no_dataset",
-        f"{FIELD}.read.use: {OURS}:no_dataset returned a list, want a ray.data.Dataset",
+        f"{FIELD}.read.use: {OURS}:no_dataset returned a list; expected a ray.data.Dataset",
     ),
     "rows by files": (
         "count --by-file",
@@ -238,12 +238,12 @@ WRONG: dict[str, tuple[str, JsonValue, str]] = {
     "mixed rows": (
         "write --to new --shuffle 1",
         f"{OURS}:values",
-        f"error: --shuffle: got 1, want it left out, as {OURS}:values makes these rows: write",
+        f"error: --shuffle: got 1; expected no value, as {OURS}:values makes these rows: write",
     ),
     "no such column": (
         "stats --column label",
         f"{OURS}:values",
-        'error: --column: got "label", want one of count, name, tokens, deep',
+        'error: --column: got "label"; expected one of count, name, tokens, deep',
     ),
 }
 
@@ -264,4 +264,6 @@ def test_a_reader_that_is_not_there_starts_nothing(folder: Path) -> None:
     write_dataset(folder, {"reader": "read_sequel"})
     done = trainshed_here("data", "show", "run.yaml", "--dataset", "train")
     assert done.code == EXIT_INVALID
-    assert done.stderr.startswith(f"error: {FIELD}.read.reader: got read_sequel, want one of from_")
+    assert done.stderr.startswith(
+        f"error: {FIELD}.read.reader: got read_sequel; expected one of from_"
+    )

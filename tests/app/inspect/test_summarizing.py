@@ -222,7 +222,7 @@ def test_a_column_that_is_not_there_is_said(tmp_path: Path) -> None:
     for chosen in (select(tmp_path, "csv"), select(tmp_path, "csv", "keep_even")):
         with pytest.raises(SpecError) as refused:
             summarize(chosen, ["id", "label"], 1, ignore)
-        assert str(refused.value) == '--column: got "label", want one of id, x, name'
+        assert str(refused.value) == '--column: got "label"; expected one of id, x, name'
 
 
 def test_bounds_are_as_the_documents_say() -> None:

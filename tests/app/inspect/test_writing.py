@@ -189,7 +189,7 @@ def test_a_folder_with_something_is_left_alone(csv: Path, tmp_path: Path) -> Non
     (tmp_path / "to" / "mine").write_text("mine")
     with pytest.raises(SpecError) as refused:
         write_to(select(csv, "csv"), tmp_path / "to")
-    assert str(refused.value) == f"--to: got {tmp_path}/to, want a new folder, or an empty one"
+    assert str(refused.value) == f"--to: got {tmp_path}/to; expected a new folder, or an empty one"
     assert [path.name for path in tmp_path.rglob("*")] == ["to", "mine"]
 
 

@@ -56,7 +56,7 @@ WRONG: dict[str, tuple[str | None, Path | None, list[str], dict[str, str], str]]
         None,
         [],
         {},
-        '--address: got "10.0.0.1:6379", want the address of the dashboard, such as '
+        '--address: got "10.0.0.1:6379"; expected the address of the dashboard, such as '
         "http://localhost:8265",
     ),
     "an address for Ray's own client": (
@@ -64,7 +64,7 @@ WRONG: dict[str, tuple[str | None, Path | None, list[str], dict[str, str], str]]
         None,
         [],
         {"RAY_ADDRESS": "ray://head:10001"},
-        'RAY_ADDRESS: got "ray://head:10001", want the address of the dashboard, such as '
+        'RAY_ADDRESS: got "ray://head:10001"; expected the address of the dashboard, such as '
         "http://localhost:8265",
     ),
     "a header without a value": (
@@ -72,14 +72,14 @@ WRONG: dict[str, tuple[str | None, Path | None, list[str], dict[str, str], str]]
         None,
         ["X-Team"],
         {},
-        '--header: got "X-Team", want name: value',
+        '--header: got "X-Team"; expected name: value',
     ),
     "a file that is not there": (
         None,
         Path("/no/token"),
         [],
         {},
-        '--token-file: got "/no/token", want a file that holds the token (No such file or '
+        '--token-file: got "/no/token"; expected a file that holds the token (No such file or '
         "directory)",
     ),
     "an empty file": (
@@ -87,7 +87,7 @@ WRONG: dict[str, tuple[str | None, Path | None, list[str], dict[str, str], str]]
         None,
         [],
         {"RAY_AUTH_TOKEN_PATH": "/dev/null"},
-        'RAY_AUTH_TOKEN_PATH: got "/dev/null", want a file that is not empty',
+        'RAY_AUTH_TOKEN_PATH: got "/dev/null"; expected a file that is not empty',
     ),
 }
 

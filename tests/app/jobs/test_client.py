@@ -30,7 +30,7 @@ CASES: dict[str, Case] = {
     "a newer one": Case({**RIGHT, "/api/version": (200, '{"ray_version": "3.1.0rc1"}')}),
     "an older one": Case(
         {**RIGHT, "/api/version": (200, '{"ray_version": "2.9.3"}')},
-        "has Ray 2.9.3: want 2.60 or newer",
+        "has Ray 2.9.3: expected 2.60 or newer",
     ),
     "no token": Case(
         {"/api/version": (401, "Unauthorized")},

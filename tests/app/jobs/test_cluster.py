@@ -218,7 +218,7 @@ def test_more_workers_than_the_nodes_of_a_group_hold_are_refused(head: Head) -> 
         check_capacity(run.spec, cluster)
 
     want = "what fits: group gpu has 2 CPUs on 1 nodes, enough for 2"
-    assert str(caught.value) == f"spec.workers: got 8 x (1 CPUs), want {want}"
+    assert str(caught.value) == f"spec.workers: got 8 x (1 CPUs); expected {want}"
 
 
 def test_a_controller_s_attempt_is_made_once_told_of_and_stopped_by_an_answer(

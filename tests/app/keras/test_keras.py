@@ -273,10 +273,10 @@ def test_what_steps_wait_for_their_rows_counts_as_waiting(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("mistake", "said"),
     [
-        ("keras 3", "want one of tf.keras, which is Keras 2 here"),
-        ("legacy", "want tf.keras.optimizers.SGD"),
-        ("pair", "pair: got ndarray; want (inputs, targets)"),
-        ("shape", "want the same for all, such as texts padded to one length"),
+        ("keras 3", "expected one of tf.keras, which is Keras 2 here"),
+        ("legacy", "expected tf.keras.optimizers.SGD"),
+        ("pair", "pair: got ndarray; expected (inputs, targets)"),
+        ("shape", "expected the same for all, such as texts padded to one length"),
     ],
 )
 def test_what_could_not_be_gone_on_with_is_refused(tmp_path: Path, mistake: str, said: str) -> None:
@@ -292,7 +292,7 @@ def test_a_gpu_that_tensorflow_does_not_see_is_said() -> None:
     from trainshed.keras.tf_config import prepare
 
     with pytest.raises(
-        SpecError, match=r"spec\.workers\.resources\.gpu: got 1, want 0: .*and-cuda"
+        SpecError, match=r"spec\.workers\.resources\.gpu: got 1; expected 0: .*and-cuda"
     ):
         prepare(1, has_gpu=True)
 

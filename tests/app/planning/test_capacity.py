@@ -51,31 +51,31 @@ CASES: dict[str, Case] = {
     "more GPUs than the group has": Case(
         [HEAD, CPUS, GPUS],
         {"count": 4, "group": "gpu", "resources": {"gpu": 1}},
-        want_refused="spec.workers: got 4 x (1 CPUs, 1 GPUs), want what fits: group gpu has "
+        want_refused="spec.workers: got 4 x (1 CPUs, 1 GPUs); expected what fits: group gpu has "
         "8 CPUs, 2 GPUs on 1 nodes, enough for 2",
     ),
     "enough in all but not on one node": Case(
         [GPUS, GPUS],
         {"count": 1, "group": "gpu", "resources": {"gpu": 3}},
-        want_refused="spec.workers: got 1 x (1 CPUs, 3 GPUs), want what fits: group gpu has "
+        want_refused="spec.workers: got 1 x (1 CPUs, 3 GPUs); expected what fits: group gpu has "
         "16 CPUs, 4 GPUs on 2 nodes, enough for 0",
     ),
     "GPUs where there are none": Case(
         [LAPTOP],
         {"count": 1, "resources": {"gpu": 1}},
-        want_refused="spec.workers: got 1 x (1 CPUs, 1 GPUs), want what fits: the cluster has "
+        want_refused="spec.workers: got 1 x (1 CPUs, 1 GPUs); expected what fits: the cluster has "
         "4 CPUs, 0 GPUs on 1 nodes, enough for 0; --cpu trains without GPUs",
     ),
     "more memory than a node has": Case(
         [CPUS],
         {"count": 1, "resources": {"memory": "9Gi"}},
-        want_refused="spec.workers: got 1 x (1 CPUs, 9Gi), want what fits: the cluster has "
+        want_refused="spec.workers: got 1 x (1 CPUs, 9Gi); expected what fits: the cluster has "
         "4 CPUs, 8Gi on 1 nodes, enough for 0",
     ),
     "a group that is not there": Case(
         [CPUS, GPUS],
         {"count": 1, "group": "gpus"},
-        want_refused="spec.workers.group: got gpus, want one of: cpu, gpu",
+        want_refused="spec.workers.group: got gpus; expected one of: cpu, gpu",
     ),
     "a group where no node says its own": Case([LAPTOP], {"count": 1, "group": "gpu"}),
     "others have the place now": Case(
@@ -86,7 +86,7 @@ CASES: dict[str, Case] = {
     "workers that leave the data no CPU": Case(
         [LAPTOP],
         {"count": 4},
-        want_refused="spec.data.cpus: got 2, want at least one CPU that no worker takes: "
+        want_refused="spec.data.cpus: got 2; expected at least one CPU that no worker takes: "
         "4 CPUs less 4 workers x 1 leaves 0",
     ),
     "workers that leave the data less than it asks for": Case(
@@ -130,11 +130,11 @@ HAS = "no node of the data has that: they have at most"
 TASKS: dict[str, tuple[JsonValue, str]] = {
     "more CPUs than a node has": (
         {"cpus": 5},
-        f"got 5 CPUs, want what one node has that reads: {HAS} 4 CPUs",
+        f"got 5 CPUs; expected what one node has that reads: {HAS} 4 CPUs",
     ),
     "more memory than a node has": (
         {"memory": "9Gi"},
-        f"got 1 CPUs, 9Gi, want what one node has that reads: {HAS} 4 CPUs, 8Gi",
+        f"got 1 CPUs, 9Gi; expected what one node has that reads: {HAS} 4 CPUs, 8Gi",
     ),
 }
 
@@ -155,14 +155,14 @@ BESIDE_WORKERS: dict[str, tuple[list[Node], dict[str, JsonValue], JsonValue, str
         [make_node(CPU=8, memory=16 * GIB)],
         {"count": 1, "resources": {"memory": "12Gi"}},
         {"memory": "8Gi"},
-        f"got 1 CPUs, 8Gi, want what one node has that reads: {BESIDE}: 7 CPUs, 4Gi are left at "
-        "most",
+        f"got 1 CPUs, 8Gi; expected what one node has that reads: {BESIDE}: 7 CPUs, 4Gi are left "
+        "at most",
     ),
     "CPUs that no node has after its worker": (
         [LAPTOP, LAPTOP],
         {"count": 2, "resources": {"cpu": 3}},
         {"cpus": 2},
-        f"got 2 CPUs, want what one node has that reads: {BESIDE}: 1 CPUs are left at most",
+        f"got 2 CPUs; expected what one node has that reads: {BESIDE}: 1 CPUs are left at most",
     ),
     "a node without workers": (
         [LAPTOP, LAPTOP],

@@ -20,26 +20,26 @@ CLICK = version("click")
 REFUSED: dict[str, tuple[dict[str, JsonValue], str]] = {
     "a folder that is not there": (
         {"workingDir": "src"},
-        'spec.code.workingDir: got "src", want a folder: {beside}/src is none',
+        'spec.code.workingDir: got "src"; expected a folder: {beside}/src is none',
     ),
     "an address": (
         {"workingDir": "s3://bucket/code.zip"},
-        'spec.code.workingDir: got "s3://bucket/code.zip", want a local folder; an address is for '
-        "a run in a cluster",
+        'spec.code.workingDir: got "s3://bucket/code.zip"; expected a local folder; an address is '
+        "for a run in a cluster",
     ),
     "a package that is not installed": (
         {"pip": ["no-such-package-here"]},
-        'spec.code.pip[0]: got "no-such-package-here", want it on this machine, where it is not '
-        "installed: pip install 'no-such-package-here'",
+        'spec.code.pip[0]: got "no-such-package-here"; expected it on this machine, where it is '
+        "not installed: pip install 'no-such-package-here'",
     ),
     "another version": (
         {"pip": ["pydantic", "click==0.1"]},
-        f'spec.code.pip[1]: got "click==0.1", want it on this machine, where version {CLICK} is '
-        "installed: pip install 'click==0.1'",
+        f'spec.code.pip[1]: got "click==0.1"; expected it on this machine, where version {CLICK} '
+        "is installed: pip install 'click==0.1'",
     ),
     "no requirement": (
         {"pip": ["click == == 1"]},
-        'spec.code.pip[0]: got "click == == 1", want a requirement such as einops==0.8',
+        'spec.code.pip[0]: got "click == == 1"; expected a requirement such as einops==0.8',
     ),
 }
 
@@ -74,17 +74,17 @@ def test_packages_for_other_systems_need_not_be_here(tmp_path: Path) -> None:
 MISTAKES: dict[str, tuple[dict[str, JsonValue], str]] = {
     "an option of pip": (
         {"pip": ["-r requirements.txt"]},
-        'spec.code.pip[0]: got "-r requirements.txt", want a requirement such as einops==0.8',
+        'spec.code.pip[0]: got "-r requirements.txt"; expected a requirement such as einops==0.8',
     ),
     "an address that Ray cannot fetch": (
         {"workingDir": "ftp://host/code.zip"},
-        'spec.code.workingDir: got "ftp://host/code.zip", want the address of a .zip (https, s3, '
-        "gs, abfs, abfss, az or file), or a local folder",
+        'spec.code.workingDir: got "ftp://host/code.zip"; expected the address of a .zip (https, '
+        "s3, gs, abfs, abfss, az or file), or a local folder",
     ),
     "an address of no archive": (
         {"workingDir": "s3://bucket/code"},
-        'spec.code.workingDir: got "s3://bucket/code", want the address of a .zip (https, s3, gs, '
-        "abfs, abfss, az or file), or a local folder",
+        'spec.code.workingDir: got "s3://bucket/code"; expected the address of a .zip (https, s3, '
+        "gs, abfs, abfss, az or file), or a local folder",
     ),
 }
 

@@ -259,7 +259,7 @@ def test_texts_of_a_mix_without_a_function_are_refused(home: Path) -> None:
     run = make_run(train="tests.app.processes:children", data={"datasets": datasets})
 
     with pytest.raises(
-        SpecError, match=r"datasets\.train: column word: got values of str, want numbers"
+        SpecError, match=r"datasets\.train: column word: got values of str; expected numbers"
     ):
         prepare(run, RunLocation(Disk(home)))
 

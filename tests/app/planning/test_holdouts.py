@@ -78,29 +78,32 @@ REFUSED = {
         "video",
         {"every": 5},
         {},
-        r"spec\.data\.datasets\.valid\.read\.options\.every: got 1, want 5, as "
+        r"spec\.data\.datasets\.valid\.read\.options\.every: got 1; expected 5, as "
         r"spec\.data\.datasets\.train\.read: holdout deals rows of the same files out by their",
         columns=["number"],
     ),
     "lines with nothing on them": case(
-        "text", {}, {"emptyLines": True}, r"valid\.read\.options\.emptyLines: got true, want false"
+        "text",
+        {},
+        {"emptyLines": True},
+        r"valid\.read\.options\.emptyLines: got true; expected false",
     ),
     "a line that is a header": case(
         "csv",
         {},
         {"header": False, "names": ["id", "x", "name"]},
-        r"valid\.read\.options\.header: got false, want true",
+        r"valid\.read\.options\.header: got false; expected true",
     ),
     "lines that are cut otherwise": case(
-        "csv", {"multiline": True}, {}, r"valid\.read\.options\.multiline: got false, want true"
+        "csv", {"multiline": True}, {}, r"valid\.read\.options\.multiline: got false; expected true"
     ),
     "versions of a table": case(
-        "delta", {"version": 0}, {}, r"valid\.read\.options\.version: got 1, want 0"
+        "delta", {"version": 0}, {}, r"valid\.read\.options\.version: got 1; expected 0"
     ),
     "formats": Case(
         {"format": "csv"},
         {"format": "binary", "path": "csv"},
-        r"valid\.read\.format: got binary, want csv, as spec\.data\.datasets\.train\.read: ",
+        r"valid\.read\.format: got binary; expected csv, as spec\.data\.datasets\.train\.read: ",
     ),
     "the held ones first": sides(HELD, REST),
     "a smaller share that is held": sides(REST, {"share": 0.2, "keep": "held"}),

@@ -30,7 +30,7 @@ CASES: dict[str, Case] = {
         3,
         {"cpu": 2},
         [
-            "spec.workers: got 3 workers x 2 CPUs = 6, want at most the 4 CPUs of this machine "
+            "spec.workers: got 3 workers x 2 CPUs = 6; expected at most the 4 CPUs of this machine "
             "(fewer workers, or a smaller cpu)"
         ],
     ),
@@ -38,16 +38,16 @@ CASES: dict[str, Case] = {
         2,
         {"cpu": 1, "gpu": 1},
         [
-            "spec.workers.resources.gpu: got 2 workers x 1 GPUs = 2, want at most the 1 GPUs of "
-            "this machine; --cpu trains without"
+            "spec.workers.resources.gpu: got 2 workers x 1 GPUs = 2; expected at most the 1 GPUs "
+            "of this machine; --cpu trains without"
         ],
     ),
     "too much memory": Case(
         2,
         {"cpu": 1, "memory": "5Gi"},
         [
-            "spec.workers.resources.memory: got 2 workers x 5Gi, want at most the 8.0Gi of this "
-            "machine"
+            "spec.workers.resources.memory: got 2 workers x 5Gi; expected at most the 8.0Gi of "
+            "this machine"
         ],
     ),
     "all at once": Case(9, {"cpu": 1, "gpu": 1, "memory": "1Gi"}, ["spec.workers", "gpu", "mem"]),
@@ -74,7 +74,7 @@ def test_a_task_fits_or_it_is_said_why_not() -> None:
     data = make_data(make_dataset(task={"memory": "5Gi"}))
     with pytest.raises(SpecError) as caught:
         check_fits(make_run(data=data).spec, MACHINE)
-    want = "task.memory: got 5Gi, want at most 4.0Gi, half of this machine's"
+    want = "task.memory: got 5Gi; expected at most 4.0Gi, half of this machine's"
     assert str(caught.value) == f"spec.data.datasets.train.{want}"
 
 

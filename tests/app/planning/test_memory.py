@@ -130,14 +130,14 @@ def test_nodes_that_are_still_to_come_are_not_counted_on(home: Path) -> None:
 REFUSED: dict[str, tuple[dict[str, JsonValue], str]] = {
     "windows of a local shuffle": (
         {"shuffle": {"mode": "local", "bufferSize": 400}, "cache": "none"},
-        "spec.data.datasets.train.shuffle.bufferSize: got 400, want less (a window has at least "
-        "two steps of spec.batchSize): about 1.1 MB a worker x 2 workers on a node, which has "
-        "2.0 MB (dataset train)",
+        "spec.data.datasets.train.shuffle.bufferSize: got 400; expected less (a window has at "
+        "least two steps of spec.batchSize): about 1.1 MB a worker x 2 workers on a node, which "
+        "has 2.0 MB (dataset train)",
     ),
     "a share in each worker": (
         {"cache": "workers"},
-        "spec.data.datasets.train.cache: got workers, want objects, disk or none: about 1.4 MB a "
-        "worker x 2 workers on a node, which has 2.0 MB (dataset train)",
+        "spec.data.datasets.train.cache: got workers; expected objects, disk or none: about 1.4 "
+        "MB a worker x 2 workers on a node, which has 2.0 MB (dataset train)",
     ),
 }
 
@@ -332,7 +332,7 @@ def test_rows_on_the_storage_are_held_against_its_room(
 def test_rows_that_no_packing_makes_fit_are_refused(home: Path) -> None:
     plans = prepared(home, [LARGE, GPU], cache="disk").plans.values()
 
-    want = "train.cache: got disk, want objects or none, .*: about 2.9 MB .* 0.5 MB left"
+    want = "train.cache: got disk; expected objects or none, .*: about 2.9 MB .* 0.5 MB left"
     with pytest.raises(SpecError, match=want):
         check_disk(plans, MIB // 2, "/runs")
 
@@ -445,12 +445,16 @@ def test_labels_of_a_mix_that_mean_different_things_are_refused(tmp_path: Path) 
     with pytest.raises(SpecError) as refused:
         of_pictures(tmp_path, {"one": THREE, "two": TWO}, train=MIX)
 
-    want = "train.read.mix.two: got label 1 for the folder cat, want the folders of one, where it"
+    want = (
+        "train.read.mix.two: got label 1 for the folder cat; expected the folders of one, where it"
+    )
     assert f"{want} is the folder bee: " in str(refused.value)
 
 
 def test_labels_that_a_part_of_a_mix_has_at_the_end_are_refused_too(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"mix\.two: got label 1 for no folder, want the folders"):
+    with pytest.raises(
+        SpecError, match=r"mix\.two: got label 1 for no folder; expected the folders"
+    ):
         of_pictures(tmp_path, {"one": TWO, "two": {"ant": 2}}, train=MIX)
 
 

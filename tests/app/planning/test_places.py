@@ -55,7 +55,7 @@ def test_what_leads_nowhere_is_refused_by_its_field(case: str) -> None:
     with pytest.raises(SpecError) as caught:
         locate(text, open_folder(BUCKET), "spec.storage")
 
-    assert str(caught.value).startswith(f"spec.storage: got {text}, want {want}")
+    assert str(caught.value).startswith(f"spec.storage: got {text}; expected {want}")
 
 
 def test_paths_lie_beside_the_file_where_no_home_is_set(
@@ -76,7 +76,9 @@ def test_storage_is_looked_at_and_nothing_is_left_there(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     check_storage(Disk(tmp_path / "runs" / "local" / "digits"))
-    with pytest.raises(SpecError, match=r"spec\.storage: got .*/file, want a folder; this is a fi"):
+    with pytest.raises(
+        SpecError, match=r"spec\.storage: got .*/file; expected a folder; this is a fi"
+    ):
         check_storage(Disk(tmp_path / "file" / "runs"))
 
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
@@ -91,7 +93,9 @@ def test_a_cache_leaves_room_for_what_else_a_pod_has_there(
     check_cache(read, "spec.data.datasets.train.read")
     monkeypatch.setenv(ENV_SCRATCH, "50Gi")
 
-    with pytest.raises(SpecError, match=r"read\.localCache: got 30Gi, want at most 25600Mi, half"):
+    with pytest.raises(
+        SpecError, match=r"read\.localCache: got 30Gi; expected at most 25600Mi, half"
+    ):
         check_cache(read, "spec.data.datasets.train.read")
 
 

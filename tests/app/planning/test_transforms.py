@@ -49,7 +49,7 @@ def test_a_filter_is_known_to_change_rows_though_the_first_ones_stay(home: Path)
 
 def test_rows_are_shown_to_augmentations_from_where_a_filter_lets_some_pass(home: Path) -> None:
     words: JsonValue = [{"use": f"{FUNCTIONS}:words"}]
-    with pytest.raises(SpecError, match="train: column word: got values of str, want numbers"):
+    with pytest.raises(SpecError, match="train: column word: got values of str; expected numbers"):
         prepared(home, make_filter(500), augment=words)
 
     # And where none passes nobody knows.
@@ -66,7 +66,7 @@ def test_columns_are_numbers_wherever_rows_are_looked_at(tmp_path: Path) -> None
     data = make_data({"read": {"format": "parquet", "path": "rows"}})
     run = make_run(train="tests.app.processes:children", data=data)
 
-    with pytest.raises(SpecError, match="train: column x: got values of ndarray, want numbers"):
+    with pytest.raises(SpecError, match="train: column x: got values of ndarray; expected numbers"):
         prepare(run, RunLocation(Disk(tmp_path)))
 
 
@@ -106,29 +106,30 @@ def test_groups_are_tried_out_and_explained(home: Path) -> None:
 FAULTS: dict[str, tuple[dict[str, JsonValue], str]] = {
     "groups by what is not there": (
         {"use": f"{FUNCTIONS}:listed", "kind": "groups", "by": ["user"]},
-        f"{USE}.by: no column user, want some of: id, x",
+        f"{USE}.by: no column user; expected some of: id, x",
     ),
     "a filter that returns rows": (
         {"use": f"{FUNCTIONS}:odd_rows", "kind": "filter"},
-        f"{USE}.use: {FUNCTIONS}:odd_rows returned a dict of object with the shape (), want True",
+        f"{USE}.use: {FUNCTIONS}:odd_rows returned a dict of object with the shape (); expected "
+        "True",
     ),
     "a DataFrame for who wants a dict": (
         {"use": f"{FUNCTIONS}:noted", "batchFormat": "pandas"},
-        f"{USE}.use: {FUNCTIONS}:noted raised TypeError: want a dict, got a DataFrame",
+        f"{USE}.use: {FUNCTIONS}:noted raised TypeError: expected a dict, got a DataFrame",
     ),
     "arguments of a constructor for a function": (
         {"use": f"{FUNCTIONS}:doubled", "init": {"column": "x"}},
-        f"{USE}.init: got column, want it left out, as {FUNCTIONS}:doubled is no class; arguments "
+        f"{USE}.init: got column; expected no value, as {FUNCTIONS}:doubled is no class; arguments "
         "of a function are its options",
     ),
     "other arguments than a constructor takes": (
         {"use": f"{FUNCTIONS}:Scaled", "init": {"scale": 2}},
-        f"{USE}.init: got scale, want keyword arguments of {FUNCTIONS}:Scaled, which are factor, "
-        "column (missing a required argument: 'factor')",
+        f"{USE}.init: got scale; expected keyword arguments of {FUNCTIONS}:Scaled, which are "
+        "factor, column (missing a required argument: 'factor')",
     ),
     "no argument where a constructor needs one": (
         {"use": f"{FUNCTIONS}:Scaled"},
-        f"{USE}.init: got none, want keyword arguments of {FUNCTIONS}:Scaled",
+        f"{USE}.init: got none; expected keyword arguments of {FUNCTIONS}:Scaled",
     ),
 }
 

@@ -188,7 +188,9 @@ def test_a_dataset_to_stop_by_that_is_not_there_is_named_before_rows_are_read(
 
     left = train_alone(tmp_path, make_spec(config))
 
-    want = 'spec.config.earlyStoppingDataset: got "held", want a dataset of the run: train, valid'
+    want = (
+        'spec.config.earlyStoppingDataset: got "held"; expected a dataset of the run: train, valid'
+    )
     assert want in left.finished.message
 
 
@@ -220,29 +222,29 @@ WRONG: dict[str, tuple[dict[str, object], str]] = {
     ),
     "a misspelt parameter": (
         {"params": {"max_dept": 3}},
-        "spec.config.params.max_dept: got 3, want a parameter that XGBoost has; did you mean "
+        "spec.config.params.max_dept: got 3; expected a parameter that XGBoost has; did you mean "
         '"max_depth"?',
     ),
     "a value that XGBoost does not take": (
         {"params": {"max_depth": "deep"}},
-        'spec.config.params: got {"max_depth": "deep"}, want parameters that XGBoost takes '
+        'spec.config.params: got {"max_depth": "deep"}; expected parameters that XGBoost takes '
         "(Invalid Parameter format for max_depth expect int but value='deep')",
     ),
     "an objective that nobody knows": (
         {"params": {"objective": "reg:cubed"}},
-        "want parameters that XGBoost takes (Unknown objective function: `reg:cubed`)",
+        "expected parameters that XGBoost takes (Unknown objective function: `reg:cubed`)",
     ),
     "a seed of its own": (
         {"params": {"seed": 3}},
-        "spec.config.params.seed: got 3, want it left out: spec.seed sets it",
+        "spec.config.params.seed: got 3; expected no value: spec.seed sets it",
     ),
     "a way to grow that does not go on": (
         {"params": {"tree_method": "exact"}},
-        'spec.config.params.tree_method: got "exact", want hist',
+        'spec.config.params.tree_method: got "exact"; expected hist',
     ),
     "a linear model": (
         {"params": {"booster": "gblinear"}},
-        'spec.config.params.booster: got "gblinear", want gbtree or dart',
+        'spec.config.params.booster: got "gblinear"; expected gbtree or dart',
     ),
     "ranking without groups": (
         {"params": {"objective": "rank:ndcg"}},
@@ -250,15 +252,15 @@ WRONG: dict[str, tuple[dict[str, object], str]] = {
     ),
     "bins that are no number": (
         {"params": {"max_bin": "256"}},
-        'spec.config.params.max_bin: got "256", want a whole number of at least 2',
+        'spec.config.params.max_bin: got "256"; expected a whole number of at least 2',
     ),
     "weights of features, which it does not heed": (
         {"params": {"feature_weights": [1]}},
-        "spec.config.params.feature_weights: got [1], want a parameter that XGBoost has",
+        "spec.config.params.feature_weights: got [1]; expected a parameter that XGBoost has",
     ),
     "trees that are only changed": (
         {"params": {"process_type": "update"}},
-        'spec.config.params.process_type: got "update", want default',
+        'spec.config.params.process_type: got "update"; expected default',
     ),
     "a label that is a feature": ({"features": ["a", "label"]}, "label is named twice"),
     "a weight that is the group": ({"weight": "w", "group": "w"}, "w is named twice"),
@@ -310,8 +312,11 @@ def test_xgboosts_own_verbosity_may_be_set() -> None:
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ({}, 'params.objective: got "reg:squarederror", want one of binary: or multi:'),
-        ({"objective": "multi:softprob", "num_class": 3}, "params.num_class: got 3, want 2 (the"),
+        ({}, 'params.objective: got "reg:squarederror"; expected one of binary: or multi:'),
+        (
+            {"objective": "multi:softprob", "num_class": 3},
+            "params.num_class: got 3; expected 2 (the",
+        ),
     ],
 )
 def test_texts_as_labels_are_no_numbers(

@@ -55,17 +55,17 @@ FAULTS = {
     "patch does not divide the picture": (
         "vit",
         {"imageSize": 8, "patch": 3},
-        "spec.config.patch: got 3, want a divisor of spec.config.imageSize 8: 1, 2, 4, 8",
+        "spec.config.patch: got 3; expected a divisor of spec.config.imageSize 8: 1, 2, 4, 8",
     ),
     "heads do not divide the width": (
         "vit",
         {"width": 6, "heads": 4},
-        "spec.config.heads: got 4, want a divisor of spec.config.width 6: 1, 2, 3, 6",
+        "spec.config.heads: got 4; expected a divisor of spec.config.width 6: 1, 2, 3, 6",
     ),
     "more halvings than the picture has": (
         "cnn",
         {"imageSize": 8, "depth": 4},
-        "spec.config.depth: got 4, want at most 3: each stage halves a picture, and "
+        "spec.config.depth: got 4; expected at most 3: each stage halves a picture, and "
         "spec.config.imageSize is 8",
     ),
 }
@@ -80,6 +80,6 @@ def test_options_that_do_not_fit_together(model: str, config: dict[str, object],
 
 def test_hidden_layer_without_units_is_refused() -> None:
     with pytest.raises(
-        ValueError, match=r"spec\.config\.widths: got \[8, 0\], want at least 1 unit"
+        ValueError, match=r"spec\.config\.widths: got \[8, 0\]; expected at least 1 unit"
     ):
         mlp.build(4, [8, 0], 2)

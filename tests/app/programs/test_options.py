@@ -23,14 +23,14 @@ FAULTS = {
     ),
     "wrong type": (
         {"width": "wide"},
-        'spec.config.width: got "wide", want a valid integer',
+        'spec.config.width: got "wide"; expected a valid integer',
     ),
     "out of bounds": (
         {"learningRate": 0},
-        "spec.config.learningRate: got 0, want a number greater than 0",
+        "spec.config.learningRate: got 0; expected a number greater than 0",
     ),
-    "unknown model": ({"model": "resnet"}, 'spec.config.model: got "resnet", want cnn or vit'),
-    "two channels": ({"channels": 2}, "spec.config.channels: got 2, want 1 or 3"),
+    "unknown model": ({"model": "resnet"}, 'spec.config.model: got "resnet"; expected cnn or vit'),
+    "two channels": ({"channels": 2}, "spec.config.channels: got 2; expected 1 or 3"),
 }
 
 
@@ -47,7 +47,7 @@ def test_every_fault_has_a_line_of_its_own() -> None:
     with pytest.raises(ValueError, match=r"spec\.config") as caught:
         CnnOptions.read({"widht": 3, "depth": 0})
     assert str(caught.value).splitlines() == [
-        "spec.config.depth: got 0, want a number greater than or equal to 1",
+        "spec.config.depth: got 0; expected a number greater than or equal to 1",
         'spec.config.widht: unknown field; did you mean "width"?',
     ]
 

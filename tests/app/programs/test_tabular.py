@@ -53,7 +53,7 @@ FAULTS: dict[str, tuple[dict[str, object], str]] = {
     ),
     "vector column without inputs": (
         {"features": ["a", "b", "rest"], "inputs": 0},
-        r"^spec\.config\.inputs: got 3, want 4: the length of a row of features",
+        r"^spec\.config\.inputs: got 3; expected 4: the length of a row of features",
     ),
     "class out of range": ({"label": "price"}, 'column "price": labels must be one whole number'),
     "target that is a vector": (
@@ -61,7 +61,10 @@ FAULTS: dict[str, tuple[dict[str, object], str]] = {
         r'column "rest": a target must be one number a row, got the shape \(32, 2\)',
     ),
     "label that is not there": ({"label": "cost"}, r'^there is no column "cost" in the batch'),
-    "no features": ({"features": []}, r"^spec\.config\.features: got \[\], want at least 1 item$"),
+    "no features": (
+        {"features": []},
+        r"^spec\.config\.features: got \[\]; expected at least 1 item$",
+    ),
 }
 
 

@@ -32,11 +32,11 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
     "without a uid": ({"TRAINSHED_UID": ""}, "TRAINSHED_UID: missing; set all three or none"),
     "no number": (
         {"TRAINSHED_ATTEMPT": "third"},
-        'TRAINSHED_ATTEMPT: got "third", want a number from 1',
+        'TRAINSHED_ATTEMPT: got "third"; expected a number from 1',
     ),
     "an attempt before the first": (
         {"TRAINSHED_ATTEMPT": "0"},
-        'TRAINSHED_ATTEMPT: got "0", want a number from 1',
+        'TRAINSHED_ATTEMPT: got "0"; expected a number from 1',
     ),
 }
 

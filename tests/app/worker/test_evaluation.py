@@ -45,7 +45,7 @@ def test_a_score_of_another_shape_is_refused() -> None:
     def score(_: nn.Module, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         return {"loss": batch["x"].mean()}
 
-    with pytest.raises(ValueError, match=r"loss has shape \(\), want \(4,\): one a row"):
+    with pytest.raises(ValueError, match=r"loss has shape \(\); expected \(4,\): one a row"):
         exact_means(batches_of(4), score, nn.Identity(), Control())
 
 

@@ -59,12 +59,12 @@ def test_any_number_is_one(case: str) -> None:
 
 
 NO_NUMBERS = {
-    "of two elements": (torch.zeros(2), r"log: n has the shape \(2,\), want a single number"),
+    "of two elements": (torch.zeros(2), r"log: n has the shape \(2,\); expected a single number"),
     "on the device meta": (torch.empty((), device="meta"), r"log: n has no value \(device meta\)"),
     "complex": (torch.tensor(1j), "log: n has a complex value"),
-    "too large": (10**400, "log: n is a int, want a single number"),
-    "a text": ("1.5", "log: n is a str, want a single number"),
-    "nothing": (None, "log: n is a NoneType, want a single number"),
+    "too large": (10**400, "log: n is a int; expected a single number"),
+    "a text": ("1.5", "log: n is a str; expected a single number"),
+    "nothing": (None, "log: n is a NoneType; expected a single number"),
 }
 
 

@@ -205,7 +205,7 @@ class Feed:
             if not counts.sum():
                 raise DataError(
                     f"{self.plan.field}.read.mix.{part.name}: no rows are left after the "
-                    "transforms; want a dataset with rows"
+                    "transforms; expected a dataset with rows"
                 )
 
     def batches(

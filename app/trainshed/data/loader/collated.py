@@ -54,6 +54,7 @@ def _check_place(plan: DatasetPlan, tensors: Tensors) -> None:
     devices = {tensor.device.type for tensor in tensors.values()} - {"cpu"}
     if devices and plan.collate:
         raise DataError(
-            f"{plan.collate.field}: {plan.collate.use} returned a tensor on {devices.pop()}, want "
-            "it on the CPU: tensors are brought to the device while the step before it trains"
+            f"{plan.collate.field}: {plan.collate.use} returned a tensor on {devices.pop()}; "
+            "expected it on the CPU: tensors are brought to the device while the step before it "
+            "trains"
         )

@@ -377,8 +377,8 @@ def function_dataset(plan: DatasetPlan, transforms: Sequence[Function]) -> Datas
     made = make(**options)
     if not isinstance(made, Dataset):
         raise DataError(
-            f"{plan.use.field}: {plan.use.use} returned a {type(made).__name__}, "
-            "want a ray.data.Dataset"
+            f"{plan.use.field}: {plan.use.use} returned a {type(made).__name__}; "
+            "expected a ray.data.Dataset"
         )
     if not transforms:
         return made

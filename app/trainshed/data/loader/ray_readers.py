@@ -13,8 +13,8 @@ from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.formats.optional_packages import (
     OF_FORMATS,
     OptionalPackage,
+    expected_packages,
     missing_of,
-    want_installed,
 )
 from trainshed.functions import find
 from trainshed_api.errors import Problem, SpecError
@@ -101,8 +101,8 @@ def check_shards(use: str, options: Mapping[str, object], field: str) -> None:
         [rows] = cursor.fetchone()
     if rows:
         raise DataError(
-            f"{field}.shard_keys: {rows} rows have no {' or no '.join(keys)}, want keys that all "
-            "rows have, or none: Ray would leave these rows out"
+            f"{field}.shard_keys: {rows} rows have no {' or no '.join(keys)}; expected keys that "
+            "all rows have, or none: Ray would leave these rows out"
         )
 
 
@@ -132,16 +132,18 @@ def find_reader(use: str, options: Mapping[str, object], field: str) -> Callable
         ]
         raise SpecError([Problem(field, name, f"one of {', '.join(known)}")])
     if (argument := object_of(reader)) is not None:
-        want = f"read.use with a function of yours that calls it: no file can hold its {argument}"
-        raise SpecError([Problem(field, name, want)])
+        expected = (
+            f"read.use with a function of yours that calls it: no file can hold its {argument}"
+        )
+        raise SpecError([Problem(field, name, expected)])
     if missing := missing_of(PACKAGES.get(name, ())):
-        raise SpecError([Problem(field, name, want_installed(missing))])
+        raise SpecError([Problem(field, name, expected_packages(missing))])
     try:
         inspect.signature(reader).bind(**options)
     except TypeError as error:
         taken = ", ".join(inspect.signature(reader).parameters)
-        want = f"keyword arguments of ray.data.{name}, which are {taken} ({error})"
-        raise SpecError([Problem(options_field(field), None, want)]) from error
+        expected = f"keyword arguments of ray.data.{name}, which are {taken} ({error})"
+        raise SpecError([Problem(options_field(field), None, expected)]) from error
     with_functions(reader, options, options_field(field))
     return reader  # type: ignore[no-any-return]  # callable() narrows to Callable[..., Any]
 

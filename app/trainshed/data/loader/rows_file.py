@@ -41,7 +41,9 @@ class RowsFile:
             DataError: naming a column that does not match the earlier ones, or parquet.
         """
         if not isinstance(table, pa.Table):  # Ray's fallback for values that Arrow lacks
-            raise DataError(f"{self._field}.cache: got disk, want another for values of any type")
+            raise DataError(
+                f"{self._field}.cache: got disk; expected another for values of any type"
+            )
         if self._writer is None:
             self._writer = pq.ParquetWriter(self._path, table.schema)
         elif not (wider := self._unified(self._writer.schema, table.schema)).equals(
@@ -105,8 +107,8 @@ class RowsFile:
     def _refused(self, name: str, has: str) -> DataError:
         said = " ".join(has.split())
         return DataError(
-            f"{self._field}.cache: got disk, want another, or transforms that return one type of "
-            f"a column: {name} has {said}"
+            f"{self._field}.cache: got disk; expected another, or transforms that return one type "
+            f"of a column: {name} has {said}"
         )
 
 

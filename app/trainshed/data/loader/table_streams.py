@@ -123,7 +123,7 @@ def woven(tables: Iterable[Table], order: Indices, sizes: Indices, field: str) -
         if first != other:
             raise DataError(
                 f"{field}.read.mix: one dataset has the columns {first}, another "
-                f"{other}; want the same ones of all that are mixed"
+                f"{other}; expected the same ones of all that are mixed"
             )
     rows, ends = _rows(held), np.cumsum(sizes)
     for start, stop in zip((ends - sizes).tolist(), ends.tolist(), strict=True):

@@ -489,8 +489,8 @@ def _whole_cache(
 ) -> tuple[Cache, str]:
     """Return the cache of rows that are made once: they cannot be read again."""
     if spec.cache == "none":
-        want = "a cache: a function's dataset is run once and kept"
-        raise SpecError([Problem(f"{field}.cache", "none", want)])
+        expected = "a cache: a function's dataset is run once and kept"
+        raise SpecError([Problem(f"{field}.cache", "none", expected)])
     if spec.cache != "auto":
         return spec.cache, "requested"
     if size is None:

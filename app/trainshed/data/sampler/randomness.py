@@ -66,7 +66,7 @@ class RowRandom:
             ValueError: if the range is empty.
         """
         if high <= low:
-            raise ValueError(f"integers: got low={low}, high={high}, want low < high")
+            raise ValueError(f"integers: got low={low}, high={high}; expected low < high")
         return (self._bits(size) % U64(high - low)).astype(np.int64) + low
 
     def random(self, size: tuple[int, ...] = ()) -> NDArray[np.float64]:

@@ -251,8 +251,8 @@ def _by_row(columns: Columns, function: Function) -> Columns:
         row = call(function, {name: array[position] for name, array in columns.items()})
         if not isinstance(row, Mapping):
             raise DataError(
-                f"{function.field}: {function.use} returned a {type(row).__name__}, "
-                "want a dict with the row's columns"
+                f"{function.field}: {function.use} returned a {type(row).__name__}; "
+                "expected a dict with the row's columns"
             )
         rows.append({str(name): _value(str(name), each, function) for name, each in row.items()})
         if rows[-1].keys() != rows[0].keys():

@@ -104,9 +104,9 @@ def _exact(columns: Columns) -> Columns:
     """Refuse nullable integers that float64 would round."""
     for name, array in columns.items():
         if isinstance(array, np.ma.MaskedArray):
-            want = "fill in what is missing, or return texts"
+            expected = "fill in what is missing, or return texts"
             raise ValueError(
-                f"column {name} has integers beyond {MOST_EXACT} beside missing ones: {want}"
+                f"column {name} has integers beyond {MOST_EXACT} beside missing ones: {expected}"
             )
     return columns
 
@@ -129,13 +129,17 @@ def _to_array(name: str, array: Array) -> pa.Array:
     try:
         flat = pa.array(array.reshape(-1))
     except (pa.ArrowException, TypeError) as error:
-        want = "numpy or pandas for"
-        raise ValueError(f"got pyarrow, want {want} column {name} ({_said(error)})") from error
+        expected = "numpy or pandas for"
+        raise ValueError(
+            f"got pyarrow; expected {expected} column {name} ({_said(error)})"
+        ) from error
     if array.ndim == 1:
         return flat
     shape = array.shape[1:]
     if 0 in array.shape:
-        raise ValueError(f"got pyarrow, want numpy for column {name} of the shape {array.shape}")
+        raise ValueError(
+            f"got pyarrow; expected numpy for column {name} of the shape {array.shape}"
+        )
     stored = pa.FixedSizeListArray.from_arrays(flat, len(flat) // len(array))
     return pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(flat.type, shape), stored)
 

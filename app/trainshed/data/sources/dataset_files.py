@@ -240,8 +240,8 @@ def moving_options(scan: Scan) -> dict[str, JsonValue]:
 def _check_columns(schema: pa.Schema | None, columns: Iterable[str], field: str) -> None:
     if schema is None:  # known only after reading a row
         return
-    want = f"one of {', '.join(schema.names)}"
-    problems = [Problem(field, name, want) for name in columns if name not in schema.names]
+    expected = f"one of {', '.join(schema.names)}"
+    problems = [Problem(field, name, expected) for name in columns if name not in schema.names]
     if problems:
         raise SpecError(problems)
 
@@ -285,15 +285,17 @@ def _stratified(source: Source, field: str, access: FileAccess, known: KnownStra
     shared, way = (bare.root, files, column, holdout.share, holdout.seed), (bare, source.fragments)
     strata = known.get(shared, way, lambda: strata_of(looked, source.fragments, holdout.share))
     if not known.agrees(shared):
-        want = "the values that another dataset finds in these files: read both with one options"
-        raise looked.refusal(want)
+        expected = (
+            "the values that another dataset finds in these files: read both with one options"
+        )
+        raise looked.refusal(expected)
     if not strata.rows:
         raise looked.refusal("a column that can be read: no record's can")
     kept = strata.held if holdout.held else strata.rows - strata.held
     if not kept:
-        want = "a larger share" if holdout.held else "a smaller share"
+        expected = "a larger share" if holdout.held else "a smaller share"
         why = f"no value of {column} has enough rows to leave one here"
-        raise SpecError([Problem(f"{field}.share", f"{holdout.share:g}", f"{want}: {why}")])
+        raise SpecError([Problem(f"{field}.share", f"{holdout.share:g}", f"{expected}: {why}")])
     selection = replace(source.scan.selection, holdout=replace(holdout, strata=strata))
     scan = replace(source.scan, selection=selection)
     return replace(source, scan=scan, likely_rows=kept)

@@ -137,8 +137,8 @@ def _stored(name: str, entry: os.DirEntry[str], field: str) -> list[Stored]:
     return [Stored(name, found.st_size, found.st_mtime)]
 
 
-def _refusal(path: str, want: str, error: OSError, field: str) -> SpecError:
-    return SpecError([Problem(field, legible(path), f"{want} ({error.strerror})")])
+def _refusal(path: str, expected: str, error: OSError, field: str) -> SpecError:
+    return SpecError([Problem(field, legible(path), f"{expected} ({error.strerror})")])
 
 
 def legible(name: str) -> str:

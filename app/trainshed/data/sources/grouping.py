@@ -112,7 +112,7 @@ def _keys(columns: Columns, names: tuple[str, ...], field: str) -> list[pa.Array
     for name in names:
         if name not in columns:
             there = ", ".join(sorted(columns))
-            raise DataError(f"{field}: no column {name}, want some of: {there}")
+            raise DataError(f"{field}: no column {name}; expected some of: {there}")
         array = columns[name]
         try:
             if array.ndim > 1:
@@ -127,8 +127,8 @@ def _keys(columns: Columns, names: tuple[str, ...], field: str) -> list[pa.Array
 
 
 def _not_compared(field: str, name: str, error: Exception) -> DataError:
-    said, want = " ".join(str(error).split()), "a column of numbers, texts, bytes or times"
-    return DataError(f"{field}: column {name} cannot be compared ({said}), want {want}")
+    said, expected = " ".join(str(error).split()), "a column of numbers, texts, bytes or times"
+    return DataError(f"{field}: column {name} cannot be compared ({said}); expected {expected}")
 
 
 def _digest(value: object) -> int:

@@ -76,12 +76,12 @@ def files_of(at: Folder, kind: str, suffixes: Sequence[str], field: str) -> list
         found = _without_folders(found, at)
     if not found:
         which = " or ".join(f"*{ending}" for ending in endings) or "any"
-        want = (
+        expected = (
             f"a folder with {which} files"
             if at.exists()
             else f"a {kind} file or folder that exists"
         )
-        raise SpecError([Problem(f"{field}.path", str(at), want)])
+        raise SpecError([Problem(f"{field}.path", str(at), expected)])
     return _named(found, field)
 
 
@@ -95,8 +95,8 @@ def _whole_tree(at: Folder, is_wanted: Callable[[str], bool], field: str) -> lis
         found = [each for each in tree if is_data(each.name) and is_wanted(each.name)]
         is_underway = any(each.name == UNDERWAY for each in tree)
     if is_underway:
-        want = f"a folder that is whole: its {UNDERWAY} says that it is not written to its end"
-        raise SpecError([Problem(field, str(at), want)])
+        expected = f"a folder that is whole: its {UNDERWAY} says that it is not written to its end"
+        raise SpecError([Problem(field, str(at), expected)])
     return found
 
 
@@ -126,8 +126,8 @@ def _named(found: list[Found], field: str) -> list[Found]:
         if not each.name.isascii():
             name = legible(each.name)
             if name != each.name:
-                want = "files with names in UTF-8"
-                raise SpecError([Problem(f"{field}.path", name, want)])
+                expected = "files with names in UTF-8"
+                raise SpecError([Problem(f"{field}.path", name, expected)])
     return found
 
 

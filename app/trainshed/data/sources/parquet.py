@@ -95,9 +95,9 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
             if where is None or _may_meet(where, fragment, footer)
         )
     if not fragments:
-        want = "one that rows of the files meet" if where else "files with at least one row"
+        expected = "one that rows of the files meet" if where else "files with at least one row"
         name = "where" if where else "path"
-        raise SpecError([Problem(f"{field}.{name}", None if where else str(at), want)])
+        raise SpecError([Problem(f"{field}.{name}", None if where else str(at), expected)])
     floats = with_missing(footers, schemas[0][1], columns, retry_policy, opened)
     integers = beyond_floats(footers, schemas[0][1], floats)
     scan = Scan(
@@ -420,8 +420,8 @@ def _check_alike(  # noqa: PLR0913, PLR0917 - two files and what to say of them
             for each in (schema, other_schema)
         )
         if one != two:
-            want = f"the same column {name} in all files: {one} in {file}"
-            raise SpecError([Problem(f"{field}.path", f"{two} in {other}", want)])
+            expected = f"the same column {name} in all files: {one} in {file}"
+            raise SpecError([Problem(f"{field}.path", f"{two} in {other}", expected)])
 
 
 def _may_meet(where: Condition, fragment: Fragment, footer: pq.FileMetaData) -> bool:

@@ -41,7 +41,9 @@ logger = logging.getLogger(__name__)
 MOST_VALUES = 10_000
 # Threads for a store with slow responses, and for a disk: Arrow releases Python's lock.
 FRAGMENTS_AT_ONCE = 4
-WANT = "a column of whole numbers below 2 ** 53, texts, bytes, booleans or times, one value a row"
+EXPECTED = (
+    "a column of whole numbers below 2 ** 53, texts, bytes, booleans or times, one value a row"
+)
 
 
 class KnownStrata:
@@ -144,17 +146,17 @@ class StrataColumn:
         try:
             return kinds_of(table[self.name])
         except DataError as error:
-            raise self.refusal(f"{WANT}: {fragment.path} has {error}") from error
+            raise self.refusal(f"{EXPECTED}: {fragment.path} has {error}") from error
 
     def check_few(self, kinds: Kinds) -> None:
         """Refuse a column with more values than tasks can receive."""
         if len(kinds) > MOST_VALUES:
-            want = f"a column of at most {MOST_VALUES} values, such as labels: it has more"
-            raise self.refusal(want)
+            expected = f"a column of at most {MOST_VALUES} values, such as labels: it has more"
+            raise self.refusal(expected)
 
-    def refusal(self, want: str) -> SpecError:
+    def refusal(self, expected: str) -> SpecError:
         """Return the error for this column."""
-        return SpecError([Problem(self.field, self.name, want)])
+        return SpecError([Problem(self.field, self.name, expected)])
 
 
 def strata_of(column: StrataColumn, fragments: Sequence[Fragment], share: float) -> Strata:

@@ -148,8 +148,8 @@ def as_table(result: object, function: Function) -> Columns:
     if not columns:
         got = f"a {type(result).__name__}" if columns is None else "no columns"
         raise DataError(
-            f"{function.field}: {function.use} returned {got}, want a dict of columns, a pandas "
-            "DataFrame or a pyarrow Table"
+            f"{function.field}: {function.use} returned {got}; expected a dict of columns, a "
+            "pandas DataFrame or a pyarrow Table"
         )
     lengths = {name: len(array) if array.ndim else "no rows" for name, array in columns.items()}
     if len(set(lengths.values())) > 1 or "no rows" in lengths.values():
@@ -193,8 +193,8 @@ def as_mask(result: object, rows: int, function: Function) -> Array:
     if mask.dtype != np.bool_ or mask.shape != (rows,):
         got = f"a {type(result).__name__} of {mask.dtype} with the shape {mask.shape}"
         raise DataError(
-            f"{function.field}: {function.use} returned {got}, want True or False for each of the "
-            f"{rows} rows"
+            f"{function.field}: {function.use} returned {got}; expected True or False for each of "
+            f"the {rows} rows"
         )
     return mask
 
@@ -211,6 +211,6 @@ def _in_order(result: object, rows: int, function: Function) -> object:
     if not (result.index.is_unique and result.index.isin(places).all()):
         raise DataError(
             f"{function.field}: {function.use} returned a Series whose index is not that of the "
-            f"rows, want each of 0 to {rows - 1} once, or an array in the order of the rows"
+            f"rows; expected each of 0 to {rows - 1} once, or an array in the order of the rows"
         )
     return result.reindex(places)

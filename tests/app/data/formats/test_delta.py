@@ -155,15 +155,17 @@ def write_columns(folder: Path) -> None:
 
 
 MISTAKES: dict[str, Mistake] = {
-    "no table": Mistake(write_columns, {}, "want a folder with the log of a Delta table"),
+    "no table": Mistake(write_columns, {}, "expected a folder with the log of a Delta table"),
     "no such version": Mistake(
-        write_one, {"version": 7}, r"options\.version: got 7, want a version that .* still has"
+        write_one, {"version": 7}, r"options\.version: got 7; expected a version that .* still has"
     ),
     "columns that have other names in files": Mistake(
-        write_mapped, {}, "with mode name, want a Delta table without column mapping"
+        write_mapped, {}, "with mode name; expected a Delta table without column mapping"
     ),
     "rows that were deleted": Mistake(
-        write_deleted, {}, "with 1 files that have deletion vectors, want none: rewrite these files"
+        write_deleted,
+        {},
+        "with 1 files that have deletion vectors; expected none: rewrite these files",
     ),
 }
 
@@ -186,5 +188,5 @@ def test_a_table_whose_rows_could_be_marked_is_read_where_none_is(tmp_path: Path
 def test_a_bucket_without_a_table_is_refused(in_bucket: Bucket) -> None:
     read = ReadSpec.model_validate({"format": "delta", "path": str(in_bucket)})
 
-    with pytest.raises(SpecError, match="want a folder with the log of a Delta table"):
+    with pytest.raises(SpecError, match="expected a folder with the log of a Delta table"):
         open_source(in_bucket, read, FIELD)

@@ -89,7 +89,7 @@ def test_only_the_columns_that_are_asked_for_are_read(tmp_path: Path, kind: Kind
 def test_a_column_that_is_not_there_is_named(tmp_path: Path, kind: Kind) -> None:
     kind.write(tmp_path / f"a{kind.suffix}", 0, ROWS)
 
-    with pytest.raises(SpecError, match=r"read.columns: got y, want one of id, x, name"):
+    with pytest.raises(SpecError, match=r"read.columns: got y; expected one of id, x, name"):
         open_files(tmp_path, kind.format, kind.options, ["y"])
 
 
@@ -208,22 +208,25 @@ class Mistake:
 
 MISTAKES: dict[str, Mistake] = {
     "no file of the format": Mistake(
-        "csv", {"a.txt": "x"}, r"read.path: got .*, want a folder with \*\.csv or ", {}
+        "csv", {"a.txt": "x"}, r"read.path: got .*; expected a folder with \*\.csv or ", {}
     ),
     "files with other columns": Mistake(
-        "csv", {"a.csv": "x,y\n1,2\n", "b.csv": "x\n1\n"}, "want the columns of .*a.csv: x, y", {}
+        "csv",
+        {"a.csv": "x,y\n1,2\n", "b.csv": "x\n1\n"},
+        "expected the columns of .*a.csv: x, y",
+        {},
     ),
     "a type of no column": Mistake(
         "csv",
         {"a.csv": "x\n1\n"},
-        r"options.types: got y, want one of x",
+        r"options.types: got y; expected one of x",
         {"types": {"y": "int64"}},
     ),
     "lines that are no objects": Mistake(
-        "json", {"a.jsonl": "[1]\n"}, "want an object on each line; see options.lines", {}
+        "json", {"a.jsonl": "[1]\n"}, "expected an object on each line; see options.lines", {}
     ),
     "a list that is none": Mistake(
-        "json", {"a.json": '{"x": 1}'}, "want a list of objects", {"lines": False}
+        "json", {"a.json": '{"x": 1}'}, "expected a list of objects", {"lines": False}
     ),
     "pictures in no folder": Mistake(
         "images",
@@ -232,7 +235,7 @@ MISTAKES: dict[str, Mistake] = {
         {},
     ),
     "an array that is none": Mistake(
-        "numpy", {"a.npy": "x"}, "want an array of numbers with rows", {}
+        "numpy", {"a.npy": "x"}, "expected an array of numbers with rows", {}
     ),
 }
 
@@ -293,7 +296,9 @@ def test_numbers_in_another_order_of_bytes_are_read(tmp_path: Path) -> None:
 def test_values_that_are_no_numbers_are_refused(tmp_path: Path, kind: str) -> None:
     np.save(tmp_path / "a.npy", np.zeros(4, dtype=kind))
 
-    with pytest.raises(SpecError, match=r"a.npy, want an array of numbers with rows.*values of"):
+    with pytest.raises(
+        SpecError, match=r"a.npy; expected an array of numbers with rows.*values of"
+    ):
         open_files(tmp_path, "numpy")
 
 
@@ -366,7 +371,9 @@ def test_columns_in_another_order_are_found_in_the_middle_of_a_file(
 def test_a_file_with_other_columns_that_nobody_looked_at_says_so(tmp_path: Path) -> None:
     files = {f"{number:02}.csv": "a,b\n1,2\n" for number in range(20)} | {"01.csv": "a,c\n1,2\n"}
 
-    with pytest.raises(DataError, match=r"01.csv: its header names a, c, want those of .*: a, b"):
+    with pytest.raises(
+        DataError, match=r"01.csv: its header names a, c; expected those of .*: a, b"
+    ):
         read_all(open_files(written(tmp_path, files), "csv"))
 
 

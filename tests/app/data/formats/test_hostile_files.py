@@ -68,7 +68,7 @@ def test_an_array_that_promises_what_no_file_has_is_refused(
 ) -> None:
     (tmp_path / "a.npy").write_bytes(npy_head_of(shape) + bytes(8))
 
-    with pytest.raises(SpecError, match=r"a\.npy, want an array of numbers with rows"):
+    with pytest.raises(SpecError, match=r"a\.npy; expected an array of numbers with rows"):
         open_files(tmp_path, "numpy")
 
 

@@ -200,14 +200,18 @@ def test_a_partition_that_its_files_do_not_hold_keeps_its_type(tmp_path: Path) -
 def test_a_table_that_is_not_there_is_refused(tmp_path: Path) -> None:
     write_iceberg(tmp_path, table_rows(0, 4))
 
-    with pytest.raises(SpecError, match=r"read\.path: got shop\.nothing, want a table of the cat"):
+    with pytest.raises(
+        SpecError, match=r"read\.path: got shop\.nothing; expected a table of the cat"
+    ):
         open_table(catalog_in(tmp_path), "shop.nothing")
 
 
 def test_a_snapshot_that_is_not_there_is_refused(tmp_path: Path) -> None:
     write_iceberg(tmp_path, table_rows(0, 4))
 
-    with pytest.raises(SpecError, match=r"options\.snapshot: got 7, want a snapshot that shop\.ro"):
+    with pytest.raises(
+        SpecError, match=r"options\.snapshot: got 7; expected a snapshot that shop\.ro"
+    ):
         open_table(catalog_in(tmp_path), snapshot=7)
 
 
@@ -215,7 +219,7 @@ def test_a_table_without_rows_is_refused(tmp_path: Path) -> None:
     with open_catalog(catalog_in(tmp_path)) as catalog:
         catalog.create_table(TABLE, schema=table_rows(0, 1).schema)
 
-    with pytest.raises(SpecError, match="want a table with at least one row"):
+    with pytest.raises(SpecError, match="expected a table with at least one row"):
         open_table(catalog_in(tmp_path))
 
 

@@ -131,14 +131,18 @@ def test_versions_that_differ_in_deleted_rows_alone_are_told_apart(tmp_path: Pat
 
 
 def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"read\.path: got .*, want a folder with a Lance table"):
+    with pytest.raises(
+        SpecError, match=r"read\.path: got .*; expected a folder with a Lance table"
+    ):
         open_files(tmp_path, "lance")
 
 
 def test_a_version_that_is_not_there_is_refused(tmp_path: Path) -> None:
     write_lance(tmp_path / "rows", table_rows(0, 10))
 
-    with pytest.raises(SpecError, match=r"options\.version: got 7, want a version that .* still"):
+    with pytest.raises(
+        SpecError, match=r"options\.version: got 7; expected a version that .* still"
+    ):
         open_files(tmp_path / "rows", "lance", {"version": 7})
 
 

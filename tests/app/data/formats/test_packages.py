@@ -27,7 +27,7 @@ def test_a_missing_package_is_named(
 
     with pytest.raises(
         SpecError,
-        match=rf'^spec\.data\.datasets\.train\.read\.format: got "{form}", want it with the '
+        match=rf'^spec\.data\.datasets\.train\.read\.format: got "{form}"; expected it with the '
         rf"package {package} installed: pip install 'trainshed\[{form}\]'",
     ):
         open_files(tmp_path, form)

@@ -225,10 +225,10 @@ class Mistake:
 
 MISTAKES: dict[str, Mistake] = {
     "types that differ": Mistake(
-        {"x": 1}, {"x": 0.5}, {}, "got float beside int64, want values of one type in column x"
+        {"x": 1}, {"x": 0.5}, {}, "got float beside int64; expected values of one type in column x"
     ),
     "a length of no column": Mistake(
-        {"x": 1}, {"x": 1}, {"lengths": {"y": 0}}, "options.lengths: got y, want one of x"
+        {"x": 1}, {"x": 1}, {"lengths": {"y": 0}}, "options.lengths: got y; expected one of x"
     ),
     "no features": Mistake({}, {}, {}, "Examples with a feature"),
 }
@@ -247,7 +247,7 @@ def test_other_bytes_are_no_records(tmp_path: Path) -> None:
     (tmp_path / "a.tfrecord").write_text("id,x\n1,2\n")
 
     with pytest.raises(
-        SpecError, match=r"a.tfrecord, want records of TensorFlow \(.*the file ends"
+        SpecError, match=r"a.tfrecord; expected records of TensorFlow \(.*the file ends"
     ):
         open_files(tmp_path, "tfrecords")
 

@@ -76,7 +76,9 @@ def test_films_of_several_sizes_are_scaled_or_refused(tmp_path: Path) -> None:
     write_film(tmp_path / "a.mp4", 3)
     write_film(tmp_path / "b.mp4", 3, height=32, width=32)
 
-    with pytest.raises(SpecError, match=r"got frames of 32 x 32 in .*b\.mp4, want frames of 48 x"):
+    with pytest.raises(
+        SpecError, match=r"got frames of 32 x 32 in .*b\.mp4; expected frames of 48 x"
+    ):
         open_files(tmp_path, "video")
 
     found = read_all(open_files(tmp_path, "video", {"size": [24, 32]}))
@@ -98,7 +100,7 @@ def test_a_film_of_another_size_is_named_when_it_is_read(
 def test_what_is_no_film_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.mp4").write_bytes(b"no film" * 100)
 
-    with pytest.raises(SpecError, match=r"got .*a\.mp4, want films \(Invalid data"):
+    with pytest.raises(SpecError, match=r"got .*a\.mp4; expected films \(Invalid data"):
         open_files(tmp_path, "video")
 
 
@@ -161,6 +163,6 @@ def test_a_list_of_addresses_is_no_film_and_asks_nobody(tmp_path: Path) -> None:
     (tmp_path / "a.mp4").write_text(said + "a=rtpmap:96 H264/90000\n")
 
     with pytest.raises(
-        SpecError, match=r"got .*a\.mp4, want films \(Invalid argument, or no container of"
+        SpecError, match=r"got .*a\.mp4; expected films \(Invalid argument, or no container of"
     ):
         open_files(tmp_path, "video")

@@ -278,14 +278,14 @@ def test_a_broken_file_says_where(tmp_path: Path, damage: Damage) -> None:
 def test_other_bytes_are_no_tar(tmp_path: Path) -> None:
     (tmp_path / "a.tar").write_bytes(b"no tar" * 200)
 
-    with pytest.raises(SpecError, match=r"a\.tar, want tar files of samples \(.*no header"):
+    with pytest.raises(SpecError, match=r"a\.tar; expected tar files of samples \(.*no header"):
         open_files(tmp_path, "webdataset")
 
 
 def test_files_without_samples_are_refused(tmp_path: Path) -> None:
     write_tar(tmp_path / "a.tar", {"README": b""})
 
-    with pytest.raises(SpecError, match=r"a\.tar, want members whose name has a dot"):
+    with pytest.raises(SpecError, match=r"a\.tar; expected members whose name has a dot"):
         open_files(tmp_path, "webdataset")
 
 

@@ -75,8 +75,8 @@ class Csv(Format):
             try:
                 return _head(path, scan, opened)
             except pa.ArrowException as error:
-                got, want = f"{path}", f"comma-separated values ({error})"
-                raise SpecError([Problem(f"{field}.path", got, want)]) from error
+                got, expected = f"{path}", f"comma-separated values ({error})"
+                raise SpecError([Problem(f"{field}.path", got, expected)]) from error
 
         schema, floats = shared_schema(files, told, options.types, field)
         scan = replace(scan, schema=schema, floats=floats)
@@ -217,8 +217,8 @@ def _as_in_file(path: str, scan: Scan, opened: Opener) -> Scan:
         return scan
     found = pacsv.read_csv(pa.BufferReader(header + b"\n"), None, _parsing(options)).schema.names
     if sorted(found) != sorted(schema.names):
-        want = f"want those of the other files: {', '.join(schema.names)}"
-        raise DataError(f"{path}: its header names {', '.join(found)}, {want}")
+        expected = f"expected those of the other files: {', '.join(schema.names)}"
+        raise DataError(f"{path}: its header names {', '.join(found)}, {expected}")
     return replace(scan, schema=pa.schema([schema.field(name) for name in found]))
 
 

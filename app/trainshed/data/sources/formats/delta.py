@@ -115,16 +115,16 @@ def _table(scan: Scan, field: str) -> DeltaTable:
     try:
         return DeltaTable(scan.root, version=version, storage_options=told)
     except TableNotFoundError as error:
-        want = "a folder with the log of a Delta table, _delta_log"
-        raise SpecError([Problem(f"{field}.path", scan.root, want)]) from error
+        expected = "a folder with the log of a Delta table, _delta_log"
+        raise SpecError([Problem(f"{field}.path", scan.root, expected)]) from error
     except DeltaError as error:
         said = " ".join(str(error).split())
         if version is None:
             raise SpecError(
                 [Problem(f"{field}.path", scan.root, f"a Delta table ({said})")]
             ) from error
-        want = f"a version that {scan.root} still has ({said})"
-        raise SpecError([Problem(f"{field}.options.version", str(version), want)]) from error
+        expected = f"a version that {scan.root} still has ({said})"
+        raise SpecError([Problem(f"{field}.options.version", str(version), expected)]) from error
     except OSError as error:
         if error.errno is not None:
             raise
@@ -142,15 +142,15 @@ def _check_readable(table: DeltaTable, scan: Scan, field: str) -> None:
     mapping = table.metadata().configuration.get("delta.columnMapping.mode", "none")
     features = table.protocol().reader_features or []
     if mapping != "none":
-        want = "a Delta table without column mapping: copy it into one"
-        raise SpecError([Problem(f"{field}.path", f"{scan.root} with mode {mapping}", want)])
+        expected = "a Delta table without column mapping: copy it into one"
+        raise SpecError([Problem(f"{field}.path", f"{scan.root} with mode {mapping}", expected)])
     if "deletionVectors" in features:
         vectors = pa.RecordBatchReader.from_stream(table.deletion_vectors())
         marked = sum(batch.num_rows for batch in vectors)
         if marked:
             got = f"{scan.root} with {marked} files that have deletion vectors"
-            want = "none: rewrite these files by REORG TABLE ... APPLY (PURGE)"
-            raise SpecError([Problem(f"{field}.path", got, want)])
+            expected = "none: rewrite these files by REORG TABLE ... APPLY (PURGE)"
+            raise SpecError([Problem(f"{field}.path", got, expected)])
 
 
 def _found(root: str, path: str, size: int) -> Found:

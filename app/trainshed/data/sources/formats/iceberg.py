@@ -74,8 +74,10 @@ class Iceberg(Table):
         try:
             snapshot = _snapshot(root, number, access.opened)
         except KeyError as error:
-            want = f"a snapshot that {read.path} still has"
-            raise SpecError([Problem(f"{field}.options.snapshot", str(number), want)]) from error
+            expected = f"a snapshot that {read.path} still has"
+            raise SpecError(
+                [Problem(f"{field}.options.snapshot", str(number), expected)]
+            ) from error
         except ValueError as error:  # deletes that pyiceberg does not support
             raise SpecError([Problem(f"{field}.path", read.path, f"a table ({error})")]) from error
         schema = schema_to_pyarrow(snapshot.schema, include_field_ids=False)
@@ -124,14 +126,14 @@ def _find(name: str, options: IcebergOptions, field: str) -> tuple[str, int | No
             catalog._load_file_io = _files  # type: ignore[method-assign]
             table = catalog.load_table(name)
     except (NoSuchNamespaceError, NoSuchTableError) as error:
-        want = "a table of the catalog, namespace.table"
-        raise SpecError([Problem(f"{field}.path", name, want)]) from error
+        expected = "a table of the catalog, namespace.table"
+        raise SpecError([Problem(f"{field}.path", name, expected)]) from error
     except Exception as error:  # each kind of catalog has its own library
         said = " ".join(str(error).split())
         if isinstance(error, (OSError, ServerError)) or is_passing(error):
             raise OSError(errno.EREMOTEIO, said, name) from error
-        want = f"a catalog that knows {name} ({said})"
-        raise SpecError([Problem(f"{field}.options.catalog", None, want)]) from error
+        expected = f"a catalog that knows {name} ({said})"
+        raise SpecError([Problem(f"{field}.options.catalog", None, expected)]) from error
     newest = table.metadata.current_snapshot_id
     return table.metadata_location, newest
 

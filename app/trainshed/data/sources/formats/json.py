@@ -78,8 +78,8 @@ class Json(Format):
                 return _head(path, scan, opened)
             except UNPARSED as error:
                 form = "an object on each line" if options.lines else "a list of objects"
-                want = f"{form}; see options.lines ({error})"
-                raise SpecError([Problem(f"{field}.path", path, want)]) from error
+                expected = f"{form}; see options.lines ({error})"
+                raise SpecError([Problem(f"{field}.path", path, expected)]) from error
 
         schema, floats = shared_schema(files, told, options.types, field)
         scan = replace(scan, schema=schema, floats=floats)
@@ -269,7 +269,7 @@ def _of_lines(
     if not lines and schema is not None:
         return schema.empty_table()
     if objects < lines and _NO_OBJECT.search(block):
-        raise ValueError("want an object on each line")
+        raise ValueError("expected an object on each line")
     # A larger block than the text, or it would be split in the middle of an object.
     reading = pajson.ReadOptions(use_threads=False, block_size=len(block) + 1)
 
@@ -279,7 +279,7 @@ def _of_lines(
 
     table = parse(None) if schema is None else parsed_as(schema, floats or (), parse)
     if table.num_rows != lines:
-        raise ValueError("want one object on each line, and all of it")
+        raise ValueError("expected one object on each line, and all of it")
     table.validate(full=True)  # checks UTF-8, which Arrow's parser does not
     if floats is not None:
         refuse_missing(table, floats)
@@ -312,7 +312,7 @@ def _listed(path: str, opened: Opener) -> list[object]:
     with opened(path, WHOLE) as raw:
         rows = value_of(unpacked(path, raw).read())
     if not isinstance(rows, list):
-        raise ValueError("want one list of objects")
+        raise ValueError("expected one list of objects")
     return rows
 
 
@@ -349,7 +349,7 @@ def _tabulated(
     """
     for row in rows:
         if not isinstance(row, dict):
-            raise ValueError(f"want an object, not a {type(row).__name__}")
+            raise ValueError(f"expected an object, not a {type(row).__name__}")
     if schema is None:  # Arrow uses the columns of the first one
         objects = [row for row in rows if isinstance(row, dict)]
         names = dict.fromkeys(name for row in objects for name in row)

@@ -58,10 +58,10 @@ class Lance(Table):
             _raise_if_storage(error, scan.root)
             said = " ".join(str(error).split())
             if wanted is None:
-                want = f"a folder with a Lance table ({said})"
-                raise SpecError([Problem(f"{field}.path", scan.root, want)]) from error
-            want = f"a version that {scan.root} still has ({said})"
-            problem = Problem(f"{field}.options.version", str(wanted), want)
+                expected = f"a folder with a Lance table ({said})"
+                raise SpecError([Problem(f"{field}.path", scan.root, expected)]) from error
+            expected = f"a version that {scan.root} still has ({said})"
+            problem = Problem(f"{field}.options.version", str(wanted), expected)
             raise SpecError([problem]) from error
         options = _options(scan).model_copy(update={"version": table.version})
         floats, integers = _with_missing(table, read.columns, scan.root)

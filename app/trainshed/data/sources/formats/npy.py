@@ -70,16 +70,16 @@ class Npy(Format):
             try:
                 return _promised(file, _head(file.where, opened))
             except ValueError as error:
-                want = f"an array of numbers with rows, as numpy.save writes it ({error})"
-                raise SpecError([Problem(f"{field}.path", file.where, want)]) from error
+                expected = f"an array of numbers with rows, as numpy.save writes it ({error})"
+                raise SpecError([Problem(f"{field}.path", file.where, expected)]) from error
 
         with ThreadPoolExecutor(HEADS_AT_ONCE) as pool:
             heads = list(pool.map(head, files))
         for file, found in zip(files, heads, strict=True):
             if (found.shape[1:], found.dtype) != (heads[0].shape[1:], heads[0].dtype):
                 got = f"rows of {found.dtype}{list(found.shape[1:])} in {file.where}"
-                want = f"{heads[0].dtype}{list(heads[0].shape[1:])} as in {files[0].where}"
-                raise SpecError([Problem(f"{field}.path", got, want)])
+                expected = f"{heads[0].dtype}{list(heads[0].shape[1:])} as in {files[0].where}"
+                raise SpecError([Problem(f"{field}.path", got, expected)])
         kind = pa.from_numpy_dtype(heads[0].dtype)
         if shape := heads[0].shape[1:]:
             kind = pa.fixed_shape_tensor(kind, shape)

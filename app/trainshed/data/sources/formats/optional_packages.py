@@ -43,8 +43,8 @@ def check_package(form: FormatName, field: str) -> None:
     """
     package = OF_FORMATS.get(form)
     if package is not None and (missing := missing_of([package])):
-        want = want_installed(missing, f"trainshed[{form}]")
-        raise SpecError([Problem(f"{field}.format", f'"{form}"', want)])
+        expected = expected_packages(missing, f"trainshed[{form}]")
+        raise SpecError([Problem(f"{field}.format", f'"{form}"', expected)])
 
 
 def missing_of(packages: Sequence[OptionalPackage]) -> list[str]:
@@ -52,7 +52,7 @@ def missing_of(packages: Sequence[OptionalPackage]) -> list[str]:
     return [package.name for package in packages if not _is_there(package.module)]
 
 
-def want_installed(names: Sequence[str], by: str | None = None) -> str:
+def expected_packages(names: Sequence[str], by: str | None = None) -> str:
     """Return how to install packages, for an error.
 
     Args:

@@ -77,24 +77,24 @@ def shared_schema(
     seen = ((file.where, told(file.where)) for file in some_files(filled))
     schemas = [(where, schema) for where, schema in seen if schema is not None]
     if not schemas:
-        want = "a record that can be used among the first of some file"
-        raise SpecError([Problem(f"{field}.path", files[0].where, want)])
+        expected = "a record that can be used among the first of some file"
+        raise SpecError([Problem(f"{field}.path", files[0].where, expected)])
     first = schemas[0][0]
     for where, schema in schemas[1:]:
         if sorted(schema.names) != sorted(schemas[0][1].names):
-            want = f"the columns of {first}: {', '.join(schemas[0][1].names)}"
+            expected = f"the columns of {first}: {', '.join(schemas[0][1].names)}"
             raise SpecError(
-                [Problem(f"{field}.path", f"{', '.join(schema.names)} in {where}", want)]
+                [Problem(f"{field}.path", f"{', '.join(schema.names)} in {where}", expected)]
             )
     try:
         as_said = _as_said([schema for _, schema in schemas], types)
         shared = pa.unify_schemas(as_said, promote_options="permissive")
     except pa.ArrowException as error:
-        want = f"types for the columns that differ between files ({error})"
-        raise SpecError([Problem(f"{field}.options.types", None, want)]) from error
+        expected = f"types for the columns that differ between files ({error})"
+        raise SpecError([Problem(f"{field}.options.types", None, expected)]) from error
     if unknown := [name for name in types if name not in shared.names]:
-        want = f"one of {', '.join(shared.names)} ({first})"
-        raise SpecError([Problem(f"{field}.options.types", name, want) for name in unknown])
+        expected = f"one of {', '.join(shared.names)} ({first})"
+        raise SpecError([Problem(f"{field}.options.types", name, expected) for name in unknown])
     told_as = (each for schema in as_said for each in schema)
     floats = {each.name for each in told_as if becomes_floats(each.type) and each.nullable}
     schema = pa.schema([pa.field(each.name, _kept(each.type)) for each in shared])

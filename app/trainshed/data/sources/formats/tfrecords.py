@@ -78,8 +78,8 @@ class Tfrecords(Format):
             try:
                 heads += _head(file.where, opened, skips_bad=scan.skips_bad).records
             except DataError as error:
-                want = f"records of TensorFlow ({error})"
-                raise SpecError([Problem(f"{field}.path", file.where, want)]) from error
+                expected = f"records of TensorFlow ({error})"
+                raise SpecError([Problem(f"{field}.path", file.where, expected)]) from error
         schema = _schema(heads, _options(scan), field)
         # Only the records before it tell where a record begins: one task reads a file.
         fragments = [Fragment(file.where, n, (), None, file.bytes) for n, file in enumerate(files)]
@@ -200,16 +200,16 @@ def _schema(
         for name, feature in record.items():
             kind = kinds.setdefault(name, feature.kind)
             if feature.kind != kind:
-                want = f"values of one type in column {name}"
+                expected = f"values of one type in column {name}"
                 got = f"{feature.kind} beside {kind}"
-                raise SpecError([Problem(f"{field}.path", got, want)])
+                raise SpecError([Problem(f"{field}.path", got, expected)])
             lengths.setdefault(name, set()).add(len(feature.values))
     if not kinds:
-        want = "Examples with a feature in the first records of some files"
-        raise SpecError([Problem(f"{field}.path", None, want)])
+        expected = "Examples with a feature in the first records of some files"
+        raise SpecError([Problem(f"{field}.path", None, expected)])
     if unknown := [name for name in options.lengths if name not in kinds]:
-        want = f"one of {', '.join(sorted(kinds))}"
-        raise SpecError([Problem(f"{field}.options.lengths", name, want) for name in unknown])
+        expected = f"one of {', '.join(sorted(kinds))}"
+        raise SpecError([Problem(f"{field}.options.lengths", name, expected) for name in unknown])
     found = []
     for name, kind in sorted(kinds.items()):
         seen = lengths[name]
@@ -243,8 +243,8 @@ def _column(path: str, rows: Sequence[tuple[int, dict[str, Feature]]], column: p
         if values is None:
             where = f"{path}: record at byte {place}: column {column.name}"
             got = _say(features.get(column.name))
-            want = f"{length or 'any number of'} {kind} values"
-            raise DataError(f"{where}: it has {got} where others have {want}; {REMEDY}")
+            expected = f"{length or 'any number of'} {kind} values"
+            raise DataError(f"{where}: it has {got} where others have {expected}; {REMEDY}")
         found[row] = values if is_number or length != 1 else values[0]
     return found.reshape(-1) if is_number and length == 1 else found
 

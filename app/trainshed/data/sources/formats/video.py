@@ -57,8 +57,8 @@ class Video(Format):
         first = options.size or sizes[files[0].where]
         for where, size in sizes.items():
             if size != first and options.size is None:
-                want = f"{_say(first)} as {files[0].where}, or options.size"
-                raise SpecError([Problem(f"{field}.path", f"{_say(size)} in {where}", want)])
+                expected = f"{_say(first)} as {files[0].where}, or options.size"
+                raise SpecError([Problem(f"{field}.path", f"{_say(size)} in {where}", expected)])
         kinds = (pa.fixed_shape_tensor(pa.uint8(), (*first, 3)), pa.int64(), pa.string())
         schema = pa.schema(list(zip(_COLUMNS, kinds, strict=True)))
         # Frames are split by their position in a task's input: one video per task.
@@ -143,9 +143,10 @@ def _frames(path: str, scan: Scan, opened: Opener) -> Iterator[tuple[int, NDArra
             if number % options.every:
                 continue
             if options.size is None and (frame.height, frame.width) != (height, width):
-                got, want = _say((frame.height, frame.width)), _say((height, width))
+                got, expected = _say((frame.height, frame.width)), _say((height, width))
                 raise DataError(
-                    f"{path}: frame {number}: {got} where others have {want}; options.size scales"
+                    f"{path}: frame {number}: {got} where others have {expected}; options.size "
+                    "scales"
                 )
             scaled = frame.reformat(width=width, height=height, format="rgb24")
             yield number, np.asarray(scaled.to_ndarray(), dtype=np.uint8)

@@ -84,11 +84,11 @@ class Webdataset(Format):
             schema = _schema(found, options)
         except DataError as error:
             where, _, told = str(error).partition(": ")
-            want = f"tar files of samples ({told})"
-            raise SpecError([Problem(f"{field}.path", where, want)]) from error
+            expected = f"tar files of samples ({told})"
+            raise SpecError([Problem(f"{field}.path", where, expected)]) from error
         if not found:
-            want = "members whose name has a dot: key.ending"
-            raise SpecError([Problem(f"{field}.path", files[0].where, want)])
+            expected = "members whose name has a dot: key.ending"
+            raise SpecError([Problem(f"{field}.path", files[0].where, expected)])
         # Only the members before it tell where a member begins: one task reads a file.
         fragments = [Fragment(file.where, n, (), None, file.bytes) for n, file in enumerate(files)]
         return replace(scan, schema=schema), fragments
@@ -241,9 +241,9 @@ def _value(sample: _Sample, ending: str, options: WebdatasetOptions) -> object:
     try:
         return _decoded(content, kind)
     except ValueError as error:
-        want = f"it is no {kind}: {' '.join(str(error).split())}"
+        expected = f"it is no {kind}: {' '.join(str(error).split())}"
         raise DataError(
-            f"{sample.where(ending)}: {want}; options.decode: false leaves it"
+            f"{sample.where(ending)}: {expected}; options.decode: false leaves it"
         ) from error
 
 

@@ -127,8 +127,8 @@ def folders_of(files: Sequence[Found], field: str) -> tuple[str, ...]:
     """
     for file in files:
         if "/" not in file.name:
-            want = "files in folders named as their labels are, or options: {labels: none}"
-            raise SpecError([Problem(f"{field}.path", file.where, want)])
+            expected = "files in folders named as their labels are, or options: {labels: none}"
+            raise SpecError([Problem(f"{field}.path", file.where, expected)])
     return tuple(sorted({file.name.partition("/")[0] for file in files}))
 
 
