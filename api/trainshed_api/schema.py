@@ -72,7 +72,7 @@ def _spell_quantity(value: object) -> object:
     """
     whole = _accept_integral_float(value)
     if isinstance(whole, float):
-        expected = f'it in quotes, "{whole}": Kubernetes takes bare whole numbers only'
+        expected = f'"{whole}" in quotes: Kubernetes takes bare whole numbers only'
         raise RuleError([Problem("", str(whole), expected)])
     if isinstance(whole, int) and not isinstance(whole, bool):
         return str(whole)
@@ -150,7 +150,11 @@ def _refuse_env_names(env: dict[str, str]) -> dict[str, str]:
         if not _ENV_NAME.fullmatch(name)
     ]
     problems += [
-        Problem(name, None, "names that start with TRAINSHED_ are set by Trainshed itself")
+        Problem(
+            name,
+            None,
+            "set by Trainshed. Choose a name without the prefix TRAINSHED_",
+        )
         for name in env
         if name.startswith("TRAINSHED_")
     ]

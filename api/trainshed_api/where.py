@@ -29,7 +29,7 @@ _SIGNS: dict[type[ast.cmpop], Sign] = {
     ast.GtE: ">=",
 }
 _TURNED: dict[Sign, Sign] = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_WANT = 'comparisons such as label < 5 and split == "train"'
+_EXPECTED = 'comparisons such as label < 5 and split == "train"'
 # Libraries evaluate conditions recursively, and end the process if one is nested too deeply.
 MOST_CHARACTERS = 4096
 MOST_DEPTH = 50
@@ -115,7 +115,9 @@ def columns_of(condition: Condition) -> Iterator[str]:
 def _condition(tree: ast.expr, depth: int) -> Condition:
     """Return the condition of a tree that may be so deep."""
     if not depth:
-        raise RuleError([Problem("where", None, f"{_WANT}, at most {MOST_DEPTH} in each other")])
+        raise RuleError(
+            [Problem("where", f"more than {MOST_DEPTH} levels", f"{_EXPECTED}, less deeply nested")]
+        )
     match tree:
         case ast.BoolOp(op=op, values=values):
             parts = tuple(_condition(value, depth - 1) for value in values)
@@ -186,4 +188,4 @@ def _is_none(tree: ast.expr) -> bool:
 
 def _wrong(part: str, why: str = "") -> RuleError:
     shown = part if len(part) <= _SHOWN else f"{part[:_SHOWN]}..."
-    return RuleError([Problem("where", f"`{shown}`", f"{_WANT} {why}".rstrip())])
+    return RuleError([Problem("where", f"`{shown}`", f"{_EXPECTED} {why}".rstrip())])

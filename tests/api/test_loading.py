@@ -78,7 +78,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a bare fraction": Mistake(
         {"workers": {"resources": {"cpu": 0.5}}},
-        'spec.workers.resources.cpu: got 0.5; expected it in quotes, "0.5": Kubernetes takes bare '
+        'spec.workers.resources.cpu: got 0.5; expected "0.5" in quotes: Kubernetes takes bare '
         "whole numbers only",
     ),
     "a nested field of a later version": Mistake(
@@ -167,7 +167,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "an environment variable of ours": Mistake(
         {"env": {"TRAINSHED_HOME": "/"}},
-        "spec.env.TRAINSHED_HOME: names that start with TRAINSHED_ are set by Trainshed itself",
+        "spec.env.TRAINSHED_HOME: set by Trainshed. Choose a name without the prefix TRAINSHED_",
     ),
     "an environment variable no shell takes": Mistake(
         {"env": {"1A": "x"}},

@@ -6,7 +6,10 @@ from trainshed_api.errors import RuleError
 from trainshed_api.where import Among, Compared, parse_where
 
 REFUSED = {
-    "too deep": ("not " * 900 + "a == 1", "where: .*at most 50 in each other"),
+    "too deep": (
+        "not " * 900 + "a == 1",
+        "where: got more than 50 levels; expected .*, less deeply nested",
+    ),
     "too deep for Python": ("not " * 1010 + "a == 1", "where: "),
     "too long": (" or ".join(["a < 1"] * 600), "of at most 4096 characters"),
     "wider than any column": ("a == " + "9" * 30, "where: got `a beside 999"),

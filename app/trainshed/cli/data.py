@@ -104,7 +104,7 @@ def count(given: RowInput | GeneratedRows, by_file: bool, by: str | None, proces
     from trainshed.inspect.read_progress import bar
 
     if by_file and by:
-        raise SpecError([Problem("--by-file", None, "it without --by")])
+        raise SpecError([Problem("--by-file", "both it and --by", "one of the two")])
     rows, counts = 0, list[tuple[object, int]]()
     with bar("counting", given.fragments, sys.stderr) as told:
         if by_file:

@@ -127,15 +127,15 @@ def _ray_where_needed(given: RowInput | GeneratedRows) -> Iterator[None]:
 
 def _check_files(source: str, form: FormatName | None, *, raw: bool) -> None:
     if raw:
-        expected = "no value without --dataset: files have no transforms"
-        raise SpecError([Problem("--raw", None, expected)])
+        expected = "a dataset. Remove --raw: plain files have no transforms"
+        raise SpecError([Problem("--raw", "files without --dataset", expected)])
     if form is None and source.endswith((".yaml", ".yml")):
-        expected = "missing; expected the dataset that is meant of a TrainingRun file"
+        expected = "missing; expected the name of a dataset of this TrainingRun file"
         raise SpecError([Problem("--dataset", None, expected)])
 
 
 def _check_dataset(given: Mapping[str, object]) -> None:
-    expected = "it without --dataset: the file says how that is read"
+    expected = "no value with --dataset. Set it in the TrainingRun file"
     if problems := [
         Problem(name, show_value(value), expected) for name, value in given.items() if value
     ]:

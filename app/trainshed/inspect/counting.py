@@ -65,13 +65,14 @@ def count_by_file(given: RowInput | GeneratedRows, processes: int, told: Told) -
         InfrastructureError: as `count` does.
     """
     if isinstance(given, GeneratedRows):
-        expected = f"no value: rows that {given.maker} makes are of no file"
-        raise SpecError([Problem("--by-file", None, expected)])
+        expected = "rows that are read from files. Count without --by-file"
+        got = f"rows that {given.maker} makes"
+        raise SpecError([Problem("--by-file", got, expected)])
     found = dict.fromkeys((file.path for file in given.source.files), 0)
     names = list(found)
     if given.source.scan.selection.holdout and any(each.more for each in given.source.fragments):
-        expected = "it without read.holdout, which draws for many files at once"
-        raise SpecError([Problem("--by-file", None, expected)])
+        expected = "none, as it selects rows across files. Count without --by-file"
+        raise SpecError([Problem("--by-file", "a dataset with read.holdout", expected)])
     singles = [single for each in given.source.fragments for single in _singles(each)]
     for fragment, rows in _counts(given, singles, processes, told):
         found[names[fragment.file]] += rows

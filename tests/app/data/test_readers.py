@@ -20,7 +20,7 @@ WRONG: dict[str, tuple[str, dict[str, object], str]] = {
     "no such argument": (
         "read_sql",
         {"query": "x"},
-        "read.options: keyword arguments of ray.data.read_sql, which are sql, connection_factory",
+        "read.options: got .*; expected keyword arguments of ray.data.read_sql: sql, connection",
     ),
     "no such function": (
         "read_sql",
@@ -31,8 +31,7 @@ WRONG: dict[str, tuple[str, dict[str, object], str]] = {
         "from_huggingface",
         {"dataset": "imdb"},
         rf"{FIELD}: got from_huggingface; expected read.use with a function of yours that calls "
-        r"it: "
-        "no file can hold its dataset$",
+        "it: no file can hold its dataset$",
     ),
     "an object that is not there either": ("from_pandas", {}, "no file can hold its dfs$"),
 }

@@ -219,7 +219,10 @@ def test_only_reading_tells_how_many_rows_are_left(folder: Path) -> None:
 
 WRONG = {
     "a column that is not there": ("label < 5", r"where: got label; expected one of id, half"),
-    "no row at all": ("id > 5000", "where: one that rows of the files meet"),
+    "no row at all": (
+        "id > 5000",
+        "where: got no rows; expected a condition that at least one row",
+    ),
 }
 
 

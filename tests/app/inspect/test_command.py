@@ -357,11 +357,11 @@ REFUSED: dict[str, tuple[str, str]] = {
     "no name of a column": ("show csv --columns id,", "Invalid value for '--columns': \"id,\" has"),
     "raw files": (
         "show csv --raw",
-        "error: --raw: it only with --dataset: files have no transforms",
+        "error: --raw: got files without --dataset; expected a dataset. Remove --raw",
     ),
     "no dataset": (
         "show run.yaml",
-        "error: --dataset: missing; expected the dataset that is meant of a TrainingRun file",
+        "error: --dataset: missing; expected the name of a dataset of this TrainingRun file",
     ),
     "no such dataset": (
         "show run.yaml --dataset valid",
@@ -369,8 +369,8 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "how a dataset is read, twice": (
         "show run.yaml --dataset train --columns x --format csv",
-        'error: --format: got "csv"; expected it without --dataset: the file says how that is '
-        'read\nerror: --columns: got ["x"]; expected it without --dataset',
+        'error: --format: got "csv"; expected no value with --dataset. Set it in the '
+        'TrainingRun file\nerror: --columns: got ["x"]; expected no value with --dataset',
     ),
     "a function that is not there": (
         "show run.yaml --dataset made",
@@ -387,7 +387,10 @@ REFUSED: dict[str, tuple[str, str]] = {
         "stats csv --column id --column y",
         'error: --column: got "y"; expected one of id, x, name',
     ),
-    "counts by two": ("count csv --by-file --by id", "error: --by-file: it without --by"),
+    "counts by two": (
+        "count csv --by-file --by id",
+        "error: --by-file: got both it and --by; expected one of the two",
+    ),
     "nowhere to write": ("write csv", "Missing option '--to'"),
     "an address of no bucket to write to": (
         "write csv --to ftp://x/y",

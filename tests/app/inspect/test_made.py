@@ -233,7 +233,8 @@ WRONG: dict[str, tuple[str, JsonValue, str]] = {
     "rows by files": (
         "count --by-file",
         f"{OURS}:values",
-        f"error: --by-file: it left out: rows that {OURS}:values makes are of no file",
+        f"error: --by-file: got rows that {OURS}:values makes; expected rows that are read from "
+        "files",
     ),
     "mixed rows": (
         "write --to new --shuffle 1",

@@ -142,8 +142,8 @@ def find_reader(use: str, options: Mapping[str, object], field: str) -> Callable
         inspect.signature(reader).bind(**options)
     except TypeError as error:
         taken = ", ".join(inspect.signature(reader).parameters)
-        expected = f"keyword arguments of ray.data.{name}, which are {taken} ({error})"
-        raise SpecError([Problem(options_field(field), None, expected)]) from error
+        expected = f"keyword arguments of ray.data.{name}: {taken}"
+        raise SpecError([Problem(options_field(field), str(error), expected)]) from error
     with_functions(reader, options, options_field(field))
     return reader  # type: ignore[no-any-return]  # callable() narrows to Callable[..., Any]
 

@@ -95,9 +95,10 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
             if where is None or _may_meet(where, fragment, footer)
         )
     if not fragments:
-        expected = "one that rows of the files meet" if where else "files with at least one row"
-        name = "where" if where else "path"
-        raise SpecError([Problem(f"{field}.{name}", None if where else str(at), expected)])
+        if where:
+            expected = "a condition that at least one row of the files meets"
+            raise SpecError([Problem(f"{field}.where", "no rows", expected)])
+        raise SpecError([Problem(f"{field}.path", str(at), "files with at least one row")])
     floats = with_missing(footers, schemas[0][1], columns, retry_policy, opened)
     integers = beyond_floats(footers, schemas[0][1], floats)
     scan = Scan(

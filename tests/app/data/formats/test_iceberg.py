@@ -224,7 +224,10 @@ def test_a_table_without_rows_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_catalog_that_is_none_is_refused() -> None:
-    with pytest.raises(SpecError, match=r"options\.catalog: a catalog that knows shop\.rows \(URI"):
+    with pytest.raises(
+        SpecError,
+        match=r"options\.catalog: got URI.*; expected a catalog with the table shop\.rows",
+    ):
         open_table({"foo": "bar"})
 
 

@@ -230,7 +230,7 @@ MISTAKES: dict[str, Mistake] = {
     "a length of no column": Mistake(
         {"x": 1}, {"x": 1}, {"lengths": {"y": 0}}, "options.lengths: got y; expected one of x"
     ),
-    "no features": Mistake({}, {}, {}, "Examples with a feature"),
+    "no features": Mistake({}, {}, {}, "Examples with at least one feature"),
 }
 
 

@@ -132,8 +132,8 @@ def _find(name: str, options: IcebergOptions, field: str) -> tuple[str, int | No
         said = " ".join(str(error).split())
         if isinstance(error, (OSError, ServerError)) or is_passing(error):
             raise OSError(errno.EREMOTEIO, said, name) from error
-        expected = f"a catalog that knows {name} ({said})"
-        raise SpecError([Problem(f"{field}.options.catalog", None, expected)]) from error
+        expected = f"a catalog with the table {name}. Check its address and credentials"
+        raise SpecError([Problem(f"{field}.options.catalog", said, expected)]) from error
     newest = table.metadata.current_snapshot_id
     return table.metadata_location, newest
 

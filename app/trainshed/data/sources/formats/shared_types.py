@@ -77,7 +77,7 @@ def shared_schema(
     seen = ((file.where, told(file.where)) for file in some_files(filled))
     schemas = [(where, schema) for where, schema in seen if schema is not None]
     if not schemas:
-        expected = "a record that can be used among the first of some file"
+        expected = "a valid record among the first ones of at least one file"
         raise SpecError([Problem(f"{field}.path", files[0].where, expected)])
     first = schemas[0][0]
     for where, schema in schemas[1:]:
@@ -90,8 +90,10 @@ def shared_schema(
         as_said = _as_said([schema for _, schema in schemas], types)
         shared = pa.unify_schemas(as_said, promote_options="permissive")
     except pa.ArrowException as error:
-        expected = f"types for the columns that differ between files ({error})"
-        raise SpecError([Problem(f"{field}.options.types", None, expected)]) from error
+        expected = "one type for each column in all files. Set it for the columns that differ"
+        raise SpecError(
+            [Problem(f"{field}.options.types", " ".join(str(error).split()), expected)]
+        ) from error
     if unknown := [name for name in types if name not in shared.names]:
         expected = f"one of {', '.join(shared.names)} ({first})"
         raise SpecError([Problem(f"{field}.options.types", name, expected) for name in unknown])

@@ -205,8 +205,8 @@ def _schema(
                 raise SpecError([Problem(f"{field}.path", got, expected)])
             lengths.setdefault(name, set()).add(len(feature.values))
     if not kinds:
-        expected = "Examples with a feature in the first records of some files"
-        raise SpecError([Problem(f"{field}.path", None, expected)])
+        expected = "Examples with at least one feature in the first records of some files"
+        raise SpecError([Problem(f"{field}.path", "records without features", expected)])
     if unknown := [name for name in options.lengths if name not in kinds]:
         expected = f"one of {', '.join(sorted(kinds))}"
         raise SpecError([Problem(f"{field}.options.lengths", name, expected) for name in unknown])
