@@ -75,8 +75,8 @@ def measure(
     grouped = tuple(each.held_bytes for each in looked if draft.is_grouped and each.held_bytes)
     looked = [each for each in looked if num_rows(each.columns)]
     if told and not looked:
-        want = f"rows that can be used: none of {len(places)} places has one"
-        raise SpecError([Problem(draft.field, told[0].first[0].say(), want)])
+        expected = f"rows that can be used: none of {len(places)} places has one"
+        raise SpecError([Problem(draft.field, told[0].first[0].say(), expected)])
     if not looked:
         return Measured(ROW_BYTES, keeps_rows, read_bytes=read_bytes, grouped=grouped), None
     # These tell types alone: sizes are those of the first rows of fragments.
@@ -164,23 +164,23 @@ def check_alike(
     known = [(name, columns) for name, columns in samples.items() if columns is not None]
     if not known:
         return
-    first, want = known[0]
+    first, expected = known[0]
     for name, columns in known[1:]:
         one, other = map(
-            say_columns, of_one_shape([want, columns]) if mix.collate else (want, columns)
+            say_columns, of_one_shape([expected, columns]) if mix.collate else (expected, columns)
         )
         if one != other:
             field = f"{mix.field}.read.mix.{name}"
             alike = f"those of {first}, {one}: rows of a mix go into one batch"
             raise SpecError([Problem(field, f"columns {other}", alike)])
-    _check_columns(mix, want, takes)
+    _check_columns(mix, expected, takes)
     parts = {part.name: part for part in mix.parts}
     for name, columns in known:
         if source := parts[name].source:
             _check_values(mix, parts[name], source.fragments[0], columns)
     first_source = parts[first].source
     assert first_source
-    _try_collate(mix, first_source.fragments[0], want, seed)
+    _try_collate(mix, first_source.fragments[0], expected, seed)
 
 
 def _check_values(
@@ -322,16 +322,16 @@ def _sampled(draft: DatasetPlan, fragment: Fragment, make: Callable[[], Made]) -
     except (DataError, OSError, pa.ArrowException) as error:
         raise SpecError([_place(draft, str(error))]) from error
     except Exception as error:  # a function of the user's may raise anything
-        told = f"({type(error).__name__}: {error})"
-        want = f"functions that take the first rows of {fragment.path} {told}"
-        raise SpecError([Problem(draft.field, None, want)]) from error
+        expected = f"functions that accept the first rows of {fragment.path}"
+        got = f"{type(error).__name__}: {error}"
+        raise SpecError([Problem(draft.field, got, expected)]) from error
 
 
 def _place(draft: DatasetPlan, message: str) -> Problem:
     """Return the problem at the field that a message begins with, else at the dataset."""
-    field, colon, want = message.partition(": ")
+    field, colon, expected = message.partition(": ")
     if colon and field.startswith(draft.field):
-        return Problem(field, None, want)
+        return Problem(field, None, expected)
     return Problem(draft.field, None, message)
 
 
@@ -342,14 +342,14 @@ def _check_columns(draft: DatasetPlan, columns: Columns, takes: Takes) -> None:
             continue
         if array.dtype.kind in "OUSMm":
             kind = type(array.flat[0]).__name__ if array.size else str(array.dtype)
-            want = (
+            expected = (
                 "numbers; turn it into some by a transform, make tensors of it by feed.collate, or "
                 "leave it out with read.columns"
             )
-            problems.append(Problem(f"{draft.field}: column {name}", f"values of {kind}", want))
-    want = f"one of: {', '.join(columns)}"
+            problems.append(Problem(f"{draft.field}: column {name}", f"values of {kind}", expected))
+    expected = f"one of: {', '.join(columns)}"
     problems += [
-        Problem(f"{draft.field}.feed.dtypes.{name}", "no such column", want)
+        Problem(f"{draft.field}.feed.dtypes.{name}", "no such column", expected)
         for name in draft.feed.dtypes
         if name not in (*columns, ALL_COLUMNS)
     ]

@@ -116,5 +116,5 @@ def check_framework(name: FrameworkName, in_cluster: bool) -> None:
                 "image.tag, or name a class of controller.classImages in "
                 "spec.cluster.dedicated.class"
             )
-        want = f"what is installed here: {module} is not; {how}"
-        raise SpecError([Problem("spec.framework", name, want)])
+        expected = f"what is installed here: {module} is not; {how}"
+        raise SpecError([Problem("spec.framework", name, expected)])

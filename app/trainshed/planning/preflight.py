@@ -310,5 +310,5 @@ def _check_batch(spec: TrainingRunSpec, plans: Mapping[str, DatasetPlan]) -> Non
     if not FRAMEWORKS[spec.framework].has_batches:
         return
     if spec.batch_size > plan.epoch_rows:
-        want = f"at most the {plan.epoch_rows} rows of {plan.field}, or feed.lastBatch: keep"
-        raise SpecError([Problem("spec.batchSize", str(spec.batch_size), want)])
+        expected = f"at most the {plan.epoch_rows} rows of {plan.field}, or feed.lastBatch: keep"
+        raise SpecError([Problem("spec.batchSize", str(spec.batch_size), expected)])

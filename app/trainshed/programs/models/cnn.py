@@ -37,8 +37,10 @@ def build(options: CnnOptions) -> nn.Sequential:
         size = options.image_size
         # The lowest set bit of a number is the largest power of two that divides it.
         most = (size & -size).bit_length() - 1
-        want = f"at most {most}: each stage halves a picture, and spec.config.imageSize is {size}"
-        raise fault("depth", options.depth, want)
+        expected = (
+            f"at most {most}: each stage halves a picture, and spec.config.imageSize is {size}"
+        )
+        raise fault("depth", options.depth, expected)
     layers: list[nn.Module] = []
     channels = options.channels
     for stage in range(options.depth):
