@@ -34,6 +34,7 @@ Kind = Literal[
     "storage",
     "network",
     "node",
+    "start",
     "timeout",
     "peer",
 ]
@@ -78,6 +79,12 @@ RULES: Mapping[Kind, FailureHandling] = {
     "storage": FailureHandling(INFRASTRUCTURE, None, "the storage failed"),
     "network": FailureHandling(INFRASTRUCTURE, None, "the network failed"),
     "node": FailureHandling(INFRASTRUCTURE, None, "a node or one of its processes was lost"),
+    "start": FailureHandling(
+        INFRASTRUCTURE,
+        0,
+        "Ray did not start on this machine within its 30 s. Run the same command again when the "
+        "machine has free CPUs and memory",
+    ),
     # Ranks that disagree on what to do next hang for ever, and each time-out may take half an hour.
     "timeout": FailureHandling(INFRASTRUCTURE, 1, "workers waited for each other in vain"),
     "peer": FailureHandling(INFRASTRUCTURE, None, "another worker is gone"),
@@ -224,6 +231,8 @@ _OF_DATABASES: Mapping[Kind, re.Pattern[str]] = {
 }
 # F.batch_norm of torch, of what a worker has of a step.
 _ONE_ROW = "Expected more than 1 value per channel when training"
+# Node.__init__ in ray/_private/node.py and wait_for_node in services.py, which wait 30 s.
+_NOT_STARTED = re.compile(r"node timed out during startup|while waiting for node to startup")
 _GONE = re.compile(r"Connection|connectFullMesh|Socket closed|Broken pipe")
 
 
@@ -233,6 +242,8 @@ def _kind(error: BaseException) -> Kind | None:
         found: Kind | None = error.kind
     elif "ray.exceptions.RayError" in names and _KILLED.search(str(error)):
         found = "killed"
+    elif _NOT_STARTED.search(str(error)):
+        found = "start"
     elif any(name.endswith(".OperationalError") for name in names):
         found = _kind_of_database(str(error))
     else:

@@ -21,6 +21,7 @@ from ray.train.v2.api.exceptions import ControllerError, WorkerGroupError
 from torch import distributed
 from xgboost.core import XGBoostError
 
+from trainshed.attempt.result import AttemptResult
 from trainshed.data.sources.errors import DataError, FunctionError
 from trainshed.failures import (
     RULES,
@@ -33,6 +34,7 @@ from trainshed.failures import (
 )
 from trainshed.worker.process import summary
 from trainshed.worker.user_failure import UserFailureError
+from trainshed_api.names import INFRASTRUCTURE
 
 DOCS = Path(__file__).parents[2] / "docs" / "controller.md"
 PAIR = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:545] "
@@ -179,6 +181,14 @@ CASES: dict[str, tuple[Exception, Kind | None]] = {
         "node",
     ),
     "workers that cannot start": (ControllerError(WorkerGroupStartupTimeoutError(2)), "node"),
+    "a Ray that does not start in time": (
+        Exception("The current node timed out during startup. This could happen because some"),
+        "start",
+    ),
+    "a Ray whose object store does not start in time": (
+        TimeoutError("Timed out after 30 seconds while waiting for node to startup. Did not find"),
+        "start",
+    ),
     # ----------------------------------------------------- databases
     "a database that somebody writes": (
         through_ray(sqlite3.OperationalError("database is locked")),
@@ -281,6 +291,12 @@ def test_a_fault_of_the_world_survives_the_way_through_processes() -> None:
     arrived = cloudpickle.loads(cloudpickle.dumps(error))  # type: ignore[no-untyped-call]
     assert (str(arrived), arrived.kind) == (str(error), "storage")
     assert classify(through_ray(error)) == "storage"
+
+
+def test_a_ray_that_does_not_start_in_time_is_explained_with_what_to_do() -> None:
+    ended = AttemptResult.crashed(Exception("The current node timed out during startup. This"))
+    assert ended.cause == INFRASTRUCTURE
+    assert ended.message.startswith("Ray did not start on this machine within its 30 s. Run the")
 
 
 def test_the_docs_have_the_table_as_it_is() -> None:

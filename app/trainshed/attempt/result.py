@@ -27,4 +27,6 @@ class AttemptResult:
         said = f"{type(first).__name__}: {lines[0] if lines else ''}"
         if world := as_world_error(first):
             said = told(world.kind, str(world))
+        elif kind == "start":
+            said = told(kind, said)
         return AttemptResult(FAILED, said, str(error), RULES[kind].cause)
