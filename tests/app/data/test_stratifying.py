@@ -316,7 +316,7 @@ def test_a_column_that_tells_no_values_apart_is_refused(
     problem = refused(pa.table({"label": values}), tmp_path)
 
     assert problem.startswith(
-        f"{COLUMN}: got label; expected {stratifying.WANT}: {tmp_path}/a.parquet"
+        f"{COLUMN}: got label; expected {stratifying.EXPECTED}: {tmp_path}/a.parquet"
     )
     assert said in problem
 

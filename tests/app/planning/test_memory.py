@@ -354,16 +354,16 @@ def test_rows_are_held_against_the_room_unless_an_attempt_goes_on_with_them(
     rows = run.attempt(1) / ROWS / "train"
     (rows / "part-1").write("rows.parquet", b"half")
 
-    with pytest.raises(SpecError, match=r"train.cache: got disk, .* 0.5 MB left"):
+    with pytest.raises(SpecError, match=r"train.cache: got disk; .* 0.5 MB left"):
         on_disk(tmp_path)
 
     rows.write(ROWS_LIST, b"{}")
-    with pytest.raises(SpecError, match=r"train.cache: got disk, .* 0.5 MB left"):
+    with pytest.raises(SpecError, match=r"train.cache: got disk; .* 0.5 MB left"):
         on_disk(tmp_path)  # there is nothing to go on from
 
     (run.checkpoints(1) / "checkpoint").write("manifest.json", b"{}")
     assert list(on_disk(tmp_path).notes) == []
-    with pytest.raises(SpecError, match=r"train.cache: got disk, .* 0.5 MB left"):
+    with pytest.raises(SpecError, match=r"train.cache: got disk; .* 0.5 MB left"):
         on_disk(tmp_path, resume="never")
 
 

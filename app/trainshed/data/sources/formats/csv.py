@@ -218,7 +218,7 @@ def _as_in_file(path: str, scan: Scan, opened: Opener) -> Scan:
     found = pacsv.read_csv(pa.BufferReader(header + b"\n"), None, _parsing(options)).schema.names
     if sorted(found) != sorted(schema.names):
         expected = f"expected those of the other files: {', '.join(schema.names)}"
-        raise DataError(f"{path}: its header names {', '.join(found)}, {expected}")
+        raise DataError(f"{path}: its header names {', '.join(found)}; {expected}")
     return replace(scan, schema=pa.schema([schema.field(name) for name in found]))
 
 
