@@ -446,7 +446,9 @@ def test_mistake_is_said_with_field_value_and_remedy(case: str) -> None:
     ],
 )
 def test_entrypoint_takes_nothing_that_it_has_as_an_argument(field: Document) -> None:
-    with pytest.raises(SpecError, match=rf"^spec\.{next(iter(field))}: got .* no value without train"):
+    with pytest.raises(
+        SpecError, match=rf"^spec\.{next(iter(field))}: got .* no value without train"
+    ):
         make_run(entrypoint=["python", "train.py"], **field)
 
 
