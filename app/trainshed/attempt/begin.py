@@ -114,7 +114,7 @@ def _is_over(prepared: Prepared, done: ResultRecord, publisher: SnapshotPublishe
 
     name = prepared.run.metadata.name
     print(f"{name} is finished: --fresh trains it again")
-    record = resume.read_record(prepared.folder)
+    record = resume.read_record(prepared.folder.at)
     if record and (files := code.changed(record.code, Path.cwd())):
         more = f" and {len(files) - MOST_NAMED} more" if len(files) > MOST_NAMED else ""
         print(

@@ -100,7 +100,7 @@ def _has_links(run: RunFolder) -> bool:
 
 
 def _spec_of(run: RunFolder) -> TrainingRunSpec | None:
-    record = resume.read_record(run)
+    record = resume.read_record(run.at)
     try:
         return TrainingRunSpec.model_validate(record.spec) if record else None
     except ValidationError:  # a later release wrote it, and knows what it means

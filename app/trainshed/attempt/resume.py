@@ -36,7 +36,7 @@ def check_same_run(prepared: Prepared) -> None:
     Raises:
         SpecError: with what differs, naming --fresh.
     """
-    record = read_record(prepared.folder)
+    record = read_record(prepared.folder.at)
     if record is None or record.spec_hash == prepared.spec_hash:
         return
     old = hashed_part(TrainingRunSpec.model_validate(record.spec))
@@ -49,16 +49,12 @@ def check_same_run(prepared: Prepared) -> None:
     raise SpecError([Problem("spec", f"another spec than {prepared.folder.at} holds", expected)])
 
 
-def read_record(folder: RunFolder) -> RunRecord | None:
-    """Return run.json; None when there is none that can be read.
+def read_record(folder: Folder) -> RunRecord | None:
+    """Return run.json of a run or an attempt; None when there is none that can be read.
 
     Raises:
         InfrastructureError: when the storage does not give it just now.
     """
-    return _read(folder.at)
-
-
-def _read(folder: Folder) -> RunRecord | None:
     try:
         return RunRecord.model_validate_json(READS.read(lambda: folder.read(RECORD)))
     except ValidationError:
@@ -141,7 +137,7 @@ def ancestors(
         return earlier
 
     def began_so(each: int) -> bool:
-        record = _read(folder.attempt(each))
+        record = read_record(folder.attempt(each))
         told = record.spec.get("checkpoint") if record else None
         return isinstance(told, dict) and told.get("resume") == wanted
 

@@ -157,16 +157,12 @@ def _find_missing(requirements: Sequence[str]) -> list[Problem]:
             continue
         if requirement.marker and not requirement.marker.evaluate():
             continue
-        there = _installed(requirement.name)
+        try:
+            there = importlib.metadata.version(requirement.name)
+        except importlib.metadata.PackageNotFoundError:
+            there = None
         if there is None or not requirement.specifier.contains(there, prereleases=True):
             has = f"version {there} is" if there else "it is not"
             expected = f"it on this machine, where {has} installed: pip install '{text}'"
             problems.append(Problem(field, show_value(text), expected))
     return problems
-
-
-def _installed(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None

@@ -6,6 +6,7 @@ Light on purpose, like failures.py: what a worker needs is imported in the worke
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ray.train.v2._internal.execution.callback import TrainContextCallback, WorkerGroupCallback
@@ -46,6 +47,7 @@ class ShardProvider:
         return run.plain_function.shard(dataset_info.dataset_name)
 
 
+@dataclass(eq=False)
 class PassKeeper(TrainContextCallback):
     """Says before each report of rank 0 which passes lie behind it, and what it did not resume.
 
@@ -53,8 +55,7 @@ class PassKeeper(TrainContextCallback):
         coordinator: of the run.
     """
 
-    def __init__(self, coordinator: Coordinator) -> None:
-        self._line = CoordinatorLink(coordinator)
+    coordinator: Coordinator
 
     @contextlib.contextmanager
     def on_report(self) -> Iterator[None]:
@@ -63,9 +64,9 @@ class PassKeeper(TrainContextCallback):
 
         run = running()
         if run and run.rank == 0:
-            plain_function = run.plain_function
-            self._line.call(lambda _: plain_function.settle_resume())
+            plain_function, line = run.plain_function, CoordinatorLink(self.coordinator)
+            line.call(lambda _: plain_function.settle_resume())
             if plain_function.passes.done:
                 done = dict(plain_function.passes.done)
-                self._line.call(lambda coordinator: coordinator.keep_passes(done))
+                line.call(lambda coordinator: coordinator.keep_passes(done))
         yield

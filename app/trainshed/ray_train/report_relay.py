@@ -13,6 +13,7 @@ import logging
 import os
 import threading
 import time
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,7 @@ ENV_COORDINATOR = "TRAINSHED_COORDINATOR"
 logger = logging.getLogger(__name__)
 
 
+@dataclass
 class CoordinatorLink:
     """The way to the coordinator from any process of the run.
 
@@ -70,17 +72,16 @@ class CoordinatorLink:
             needed, which may be in another process than this one.
     """
 
-    def __init__(self, coordinator: Coordinator | None = None) -> None:
-        self._coordinator = coordinator
-        self._name = os.environ.get(ENV_COORDINATOR, "")
+    coordinator: Coordinator | None = None
+    name: str = field(default_factory=lambda: os.environ.get(ENV_COORDINATOR, ""))
 
     def call(self, say: Callable[[Coordinator], None]) -> None:
         """Say something to the coordinator; whatever goes wrong is logged and over."""
         try:
-            if self._coordinator is None:
-                namespace, _, name = self._name.partition("/")
-                self._coordinator = client_of(ray.get_actor(name, namespace))
-            say(self._coordinator)
+            if self.coordinator is None:
+                namespace, _, name = self.name.partition("/")
+                self.coordinator = client_of(ray.get_actor(name, namespace))
+            say(self.coordinator)
         except Exception:  # Ray Train would end the run for it
             logger.exception("a report was not passed on")
 

@@ -56,7 +56,7 @@ def test_a_run_took_as_long_as_it_says_from_its_creation_to_its_end(tmp_path: Pa
     result = train_once(tmp_path, "saves_nothing")
 
     run = prepare(make_run(train=f"{NAME}:saves_nothing", epochs=1), RunLocation(Disk(tmp_path)))
-    record = read_record(run.folder)
+    record = read_record(run.folder.at)
     assert record
     took = (result.finished_at - record.created_at).total_seconds()
     assert took == pytest.approx(result.wall_seconds, abs=1e-3)
