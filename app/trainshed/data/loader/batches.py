@@ -271,7 +271,8 @@ class Feed:
         return steps_as_they_come(self.plan, at, self._rank, lesson.begin, tables)
 
     def _batches(self, at: EpochPass, most_parts: int) -> Iterator[Batch]:
-        plan, dtypes = self.plan, torch_types(self.plan.feed.dtypes)
+        plan = self.plan
+        dtypes = {column: getattr(torch, name) for column, name in plan.feed.dtypes.items()}
         for given in self._steps(at):
             if plan.collate is None:
                 tensors = to_tensors(plan, dtypes, given.table)
@@ -293,21 +294,16 @@ class Feed:
 
     def _tables(self, at: EpochPass, sizes: Indices) -> Iterator[Table]:
         """Yield the rest of a pass in tables of these sizes."""
-        tables = (
-            self._from_memory(at, sizes) if self._in_memory(at) else recut(self._stream(at), sizes)
-        )
+        plan = self.plan
+        is_global = shuffle_mode(plan, at) == "global"
+        in_memory = plan.cache == "workers" or (is_global and plan.is_found_in_memory)
+        tables = self._from_memory(at, sizes) if in_memory else recut(self._stream(at), sizes)
+        if not plan.augments_in_worker or at.in_file_order:
+            yield from tables
+            return
+        how = reading(plan, at.seed, at.epoch)
         for columns, ids in tables:
-            yield self._augmented(at, columns, ids), ids
-
-    def _augmented(self, at: EpochPass, columns: Columns, ids: Indices) -> Columns:
-        if not self.plan.augments_in_worker or at.in_file_order:
-            return columns
-        return augmented(reading(self.plan, at.seed, at.epoch), columns, ids)
-
-    def _in_memory(self, at: EpochPass) -> bool:
-        if self.plan.cache == "workers":
-            return True
-        return shuffle_mode(self.plan, at) == "global" and self.plan.is_found_in_memory
+            yield augmented(how, columns, ids), ids
 
     def _from_memory(self, at: EpochPass, sizes: Indices) -> Iterator[Table]:
         steps = self.steps(at)
@@ -319,8 +315,7 @@ class Feed:
             rows, order = self._own_rows(at, steps), self._own_order(at, steps)
         ends = np.cumsum(sizes)
         for start, stop in zip((ends - sizes).tolist(), ends.tolist(), strict=True):
-            wanted = order[start:stop]
-            yield rows.take(wanted), rows.ids[wanted]
+            yield rows.table(order[start:stop])
 
     def _own_order(self, at: EpochPass, steps: BatchLayout) -> Indices:
         """Return the rest of this rank's order of its rows, shape (rows left,)."""
@@ -390,11 +385,6 @@ class Feed:
             # Rows of a mix are augmented by their readers: their ids are unknown here.
             yield columns, base.ids(here) if isinstance(base, EpochPermutation) else here
             done += rows
-
-
-def torch_types(names: Mapping[str, str]) -> dict[str, torch.dtype]:
-    """Return torch's types by column, or for all of them."""
-    return {column: getattr(torch, name) for column, name in names.items()}
 
 
 def to_tensors(

@@ -145,7 +145,7 @@ class DataServer:
 
     def _take_in(self, name: str, counts: Mapping[int, int]) -> None:
         if waited := self._learned[name].take(counts):
-            self._open(waited)
+            self.open(waited)
 
     def spend(self, spending: Spending) -> None:
         """Add the time that a task, or a rank, has spent on rows since its last report."""
@@ -183,9 +183,6 @@ class DataServer:
 
     def open(self, at: EpochPass) -> None:
         """Start a pass before its first slice is requested."""
-        self._open(at)
-
-    def _open(self, at: EpochPass) -> None:
         with self._lock:
             self._opened(at)
 

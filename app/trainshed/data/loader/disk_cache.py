@@ -96,12 +96,7 @@ def kept_on(disk_cache: DiskCache, plan: DatasetPlan, warn: Callable[[str], None
 
 
 def _as_blocks(folder: Folder, found: KeptFiles) -> CachedBlocks:
-    counts = np.asarray([file.rows for file in found.files], dtype=np.int64)
-    return CachedBlocks((), counts, files=_fragments(folder, found.files))
-
-
-def _fragments(folder: Folder, files: Sequence[KeptFile]) -> tuple[Fragment, ...]:
-    return tuple(
+    fragments = [
         Fragment(
             f"{folder}/{file.name}/{ray_datasets.ROWS_FILE}",
             number,
@@ -109,8 +104,10 @@ def _fragments(folder: Folder, files: Sequence[KeptFile]) -> tuple[Fragment, ...
             file.rows,
             file.bytes,
         )
-        for number, file in enumerate(files)
-    )
+        for number, file in enumerate(found.files)
+    ]
+    counts = np.asarray([file.rows for file in found.files], dtype=np.int64)
+    return CachedBlocks((), counts, files=tuple(fragments))
 
 
 def _identity(plan: DatasetPlan) -> str:
@@ -145,9 +142,6 @@ def _are_whole(folder: Folder, files: Sequence[KeptFile]) -> bool:
 
 
 def _made(plan: DatasetPlan, folder: Folder) -> tuple[KeptFile, ...]:
-    if plan.is_made_whole:
-        kept = ray_datasets.kept_blocks(plan, made_whole(plan), folder)
-    else:
-        kept = ray_datasets.kept_fragments(plan, folder)
-    rows = kept.iter_rows()
+    made = made_whole(plan) if plan.is_made_whole else None
+    rows = ray_datasets.kept_dataset(plan, made, folder).iter_rows()
     return tuple(KeptFile(**{**row, "name": str(row["name"])}) for row in rows)

@@ -18,6 +18,7 @@ import numpy as np
 from trainshed.data.loader.arrow_blocks import from_block, to_block
 from trainshed.data.loader.ray_datasets import (
     blocks_dataset,
+    columns_of,
     function_dataset,
     materialized,
     rows_of,
@@ -30,21 +31,17 @@ from trainshed.data.sources.column_arrays import num_rows, take_rows
 from trainshed.data.sources.fragment_reader import read_whole, reading
 from trainshed.data.sources.grouping import hashes
 from trainshed.ray_compat.execution import Task, sorted_by
-from trainshed.ray_compat.lost_blocks import block_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
-    import ray
     from ray.data import Dataset
     from ray.data.block import Block
 
     from trainshed.data.sampler.dataset_plan import DatasetPlan
-    from trainshed.data.sampler.fragments import Fragment
     from trainshed.data.sampler.function import Function
     from trainshed.data.sources.column_arrays import Columns
-    from trainshed.data.sources.fragment_reader import Reading
 
 # Columns with a row's destination and origin in the sort.
 PART = "__trainshed_part__"
@@ -94,12 +91,14 @@ def _spread_fragments(plan: DatasetPlan, before: Sequence[Function], group: Func
     parts = min(max(LEAST_PARTS, len(plan.source.fragments)), MOST_PARTS)
     tasks = [
         Task(
-            functools.partial(_spread_fragment, how, fragment, int(first), group, parts),
+            functools.partial(
+                _spread, functools.partial(read_whole, how, fragment), int(first), group, parts
+            ),
             rows_of(plan, fragment),
         )
         for fragment, first in zip(plan.source.fragments, plan.first_ids, strict=True)
     ]
-    return _sorted(plan, tasks, parts)
+    return sorted_by(tasks_dataset(plan, tasks, FILL), PART, range(1, parts))
 
 
 def _spread_blocks(plan: DatasetPlan, made: Dataset, group: Function) -> Dataset:
@@ -108,37 +107,26 @@ def _spread_blocks(plan: DatasetPlan, made: Dataset, group: Function) -> Dataset
     parts = min(max(LEAST_PARTS, math.ceil(held.num_bytes / PART_BYTES)), MOST_PARTS)
     firsts = first_rows(held.counts).tolist()
     tasks = [
-        # References are passed inside lists: Ray would replace a bare one by its value.
-        Task(functools.partial(_spread_block, [block], first, group, parts), int(rows))
+        Task(
+            functools.partial(_spread, functools.partial(columns_of, [block]), first, group, parts),
+            int(rows),
+        )
         for block, rows, first in zip(held.blocks, held.counts, firsts, strict=True)
     ]
-    return _sorted(plan, tasks, parts)
-
-
-def _sorted(plan: DatasetPlan, tasks: Sequence[Task], parts: int) -> Dataset:
     return sorted_by(tasks_dataset(plan, tasks, FILL), PART, range(1, parts))
 
 
-def _spread_fragment(
-    how: Reading, fragment: Fragment, first: int, group: Function, parts: int
+def _spread(
+    read: Callable[[], Columns], first: int, group: Function, parts: int
 ) -> Iterator[Block]:
-    yield _spread(read_whole(how, fragment), first, group, parts)
-
-
-def _spread_block(
-    block: Sequence[ray.ObjectRef[Block]], first: int, group: Function, parts: int
-) -> Iterator[Block]:
-    yield _spread(from_block(block_of(block[0])), first, group, parts)
-
-
-def _spread(columns: Columns, first: int, group: Function, parts: int) -> Block:
+    columns = read()
     rows = num_rows(columns)
     # Without a row the column may not exist: no function was called.
     numbers = hashes(columns, group) if rows else np.empty(0, dtype=np.uint64)
     half = np.uint64(32)
     part = ((numbers >> half) * np.uint64(parts)) >> half
     places = np.arange(first, first + rows, dtype=np.int64)
-    return to_block(columns | {PART: part.astype(np.int64), PLACE: places})
+    yield to_block(columns | {PART: part.astype(np.int64), PLACE: places})
 
 
 def _grouped_block(stage: Sequence[Function], block: pa.Table) -> Block:

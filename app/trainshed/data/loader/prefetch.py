@@ -22,24 +22,19 @@ SECONDS_BETWEEN_CALLS = 1.0
 
 
 class Prefetched(Iterator[Item]):
-    """Gives the items; a thread makes more ahead while those that wait weigh less than `depth`.
+    """Yields the items; a thread makes more while the weight of ready ones is below `depth`.
 
-    The thread begins with the first item that is asked for. Closing this, or letting go of it, ends
-    the thread and closes the items; an error of theirs is raised here. Who sets `while_waiting` is
-    called again and again, in the thread that takes, while the next item is waited for; what that
-    raises ends the wait.
+    The thread starts with the first requested item. Closing or deleting this object ends the
+    thread and closes the items; an error of the items is raised here. If `while_waiting` is set,
+    the consuming thread calls it repeatedly while it waits for the next item; an exception from it
+    ends the wait.
 
-    The thread starts with the first requested item; with depth 0 there is none. Closing or deleting
-    this object ends the thread and closes the items; an error of the items is raised here. If
-    `while_waiting` is set, the consuming thread calls it repeatedly while it waits for the next
-    item;
-    an exception from it ends the wait. With depth 0 it is not called.
     Args:
         items: made in the thread.
-        depth: what may wait. With 0 each item is made when it is asked for, in the thread only if
-            `while_waiting` is set.
-        weigh: what an item counts.
-        finish: called with each item, in the thread too; returns what is given.
+        depth: maximum weight of ready items. With 0 each item is made on request, in the thread
+            only if `while_waiting` is set.
+        weigh: returns the weight of an item.
+        finish: called with each item in the same thread; returns the item to yield.
     """
 
     def __init__(
@@ -100,20 +95,29 @@ class _Ahead(Generic[Item]):
         self._is_wanted = False
         self._error: BaseException | None = None
 
-    def is_there(self, within_seconds: float) -> bool:
-        """Return whether an item, or the end, is available within this time."""
+    def has_item(self) -> bool:
+        with self._changed:
+            return bool(self._ready)
+
+    def is_there(self, within_seconds: float | None = None) -> bool:
+        """Request an item; return whether it, or the end, is available within this time."""
         stage = STAGE_TIMER.stage()
         with self._changed, STAGE_TIMER.starving():
-            self._begin(stage)
-            self._ask()
-            return self._changed.wait_for(self._has_come, within_seconds)
+            if not (self._begun or self._closed):
+                self._begun = True
+                thread = threading.Thread(
+                    target=self._fill, args=(stage,), name="prefetch", daemon=True
+                )
+                thread.start()
+            self._is_wanted = True
+            self._changed.notify_all()
+            return self._changed.wait_for(
+                lambda: bool(self._ready) or self._ended or self._closed, within_seconds
+            )
 
     def take(self) -> Item:
-        stage = STAGE_TIMER.stage()
-        with self._changed, STAGE_TIMER.starving():
-            self._begin(stage)
-            self._ask()
-            self._changed.wait_for(self._has_come)
+        self.is_there()
+        with self._changed:
             if self._ready:
                 item, weight = self._ready.popleft()
                 self._weight -= weight
@@ -124,27 +128,11 @@ class _Ahead(Generic[Item]):
             raise self._error
         raise StopIteration
 
-    def _ask(self) -> None:
-        self._is_wanted = True
-        self._changed.notify_all()
-
-    def _has_come(self) -> bool:
-        return bool(self._ready) or self._ended or self._closed
-
-    def has_item(self) -> bool:
-        with self._changed:
-            return bool(self._ready)
-
     def close(self) -> None:
         with self._changed:
             self._closed = True
             self._ready.clear()
             self._changed.notify_all()
-
-    def _begin(self, stage: StageKey | None) -> None:
-        if not (self._begun or self._closed):
-            self._begun = True
-            threading.Thread(target=self._fill, args=(stage,), name="prefetch", daemon=True).start()
 
     def _fill(self, stage: StageKey | None) -> None:
         # Time of the items counts to the stage of the consumer.
@@ -167,17 +155,14 @@ class _Ahead(Generic[Item]):
     def _when_asked(self, source: Iterator[Item]) -> Iterator[Item]:
         """Yield the items, each of which is made once somebody asks for it."""
         with contextlib.suppress(StopIteration):
-            while self._waits_until_asked():
+            while True:
+                with self._changed:
+                    self._changed.wait_for(
+                        lambda: (self._is_wanted and not self._ready) or self._closed
+                    )
+                    if self._closed:
+                        return
                 yield next(source)
-
-    def _waits_until_asked(self) -> bool:
-        """Return whether the next item is wanted, once that is known."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._lacks_item() or self._closed)
-            return not self._closed
-
-    def _lacks_item(self) -> bool:
-        return self._is_wanted and not self._ready
 
     def _put(self, item: Item) -> bool:
         weight = self._weigh(item)

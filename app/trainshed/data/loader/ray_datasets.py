@@ -8,7 +8,6 @@ import os
 import time
 import uuid
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -22,10 +21,9 @@ from trainshed.data.loader import ray_readers
 from trainshed.data.loader.arrow_blocks import POSITION, filled_up, from_block, joined, to_block
 from trainshed.data.loader.buffer_pool import lent_for
 from trainshed.data.loader.object_store_cache import CachedBlocks
-from trainshed.data.loader.row_tables import Rows
 from trainshed.data.loader.rows_file import RowsFile
 from trainshed.data.loader.stats_reporter import TELLER
-from trainshed.data.loader.table_streams import by_rank, dealt, woven
+from trainshed.data.loader.table_streams import dealt, woven
 from trainshed.data.sampler.dataset_plan import BLOCK_BYTES
 from trainshed.data.sampler.epoch_order import EpochPermutation
 from trainshed.data.sampler.epoch_pass import delivery, first_read, part_of, segments_of, steps_for
@@ -124,29 +122,21 @@ def fragments_dataset(plan: DatasetPlan) -> Dataset:
     """Return a Ray dataset of all fragments after the transforms, a task and block each."""
     assert plan.source
     how = reading(plan)
-    return tasks_dataset(
-        plan,
-        [
-            Task(functools.partial(_whole_block, how, fragment), rows_of(plan, fragment))
-            for fragment in plan.source.fragments
-        ],
-        FILL,
-    )
+    tasks = [
+        Task(functools.partial(_whole_block, how, fragment), rows_of(plan, fragment))
+        for fragment in plan.source.fragments
+    ]
+    return tasks_dataset(plan, tasks, FILL)
 
 
 def tallied_dataset(plan: DatasetPlan) -> Dataset:
     """Return a Ray dataset with the number of rows of each fragment after the transforms."""
     assert plan.source
     how = reading(plan)
-    return tasks_dataset(
-        plan,
-        [
-            Task(functools.partial(_tallied_block, how, fragment), 1)
-            for fragment in plan.source.fragments
-        ],
-        COUNT,
-        _rows_in_it,
-    )
+    tasks = [
+        Task(functools.partial(_tallied_block, how, each), 1) for each in plan.source.fragments
+    ]
+    return tasks_dataset(plan, tasks, COUNT, _rows_in_it)
 
 
 def rows_of(plan: DatasetPlan, fragment: Fragment) -> int:
@@ -242,7 +232,7 @@ def dealt_dataset(  # noqa: PLR0913, PLR0917 - what a pass is made of
         deal: the stream.
         sizes: of tasks and blocks.
     """
-    steps, tasks = deal.steps, []
+    tasks = []
     sent = functools.partial(_sent, plan.block_rows, sizes.block_bytes)
     woven_by = base if isinstance(base, MixedOrder) and base.is_woven else None
     for some in deal.turns_by_task():
@@ -251,14 +241,14 @@ def dealt_dataset(  # noqa: PLR0913, PLR0917 - what a pass is made of
             origins[segment.source].tables(part_of(plan, origins[segment.source].plan, at), segment)
             for segment in segments_of(base, at, begin, end)
         ]
+        order = None
         if woven_by is not None:
             span = (woven_by.begin + begin, woven_by.begin + end)
             order = functools.partial(gathered, woven_by.pattern, *span)
-            make = functools.partial(_woven_blocks, plan.field, reads, order, steps, some, sent)
-        elif steps.has_one_reader:
-            make = functools.partial(_streamed_blocks, reads, sent)
-        else:
-            make = functools.partial(_dealt_blocks, reads, steps, some, sizes.block_rows(plan))
+        send = sent
+        if not deal.steps.has_one_reader:
+            send = functools.partial(_dealt, deal.steps, some, sizes.block_rows(plan))
+        make = functools.partial(_delivered_blocks, plan.field, reads, order, some, send)
         tasks.append(Task(make, end - begin))
     return block_by_block(tasks_dataset(plan, tasks), sizes.cpus)
 
@@ -386,27 +376,25 @@ def function_dataset(plan: DatasetPlan, transforms: Sequence[Function]) -> Datas
     return blocks_dataset(plan, made, apply)
 
 
-def kept_fragments(plan: DatasetPlan, folder: Folder) -> Dataset:
-    """Return a Ray dataset that writes all rows after the transforms, one file per fragment.
+def kept_dataset(plan: DatasetPlan, made: Dataset | None, folder: Folder) -> Dataset:
+    """Return a Ray dataset that writes all rows after the transforms.
 
     Its rows describe the files, in order: name, rows, row groups and bytes.
+
+    Args:
+        plan: of the dataset.
+        made: all rows, for a file per block; None for a file per fragment.
+        folder: of the files.
     """
+    write = functools.partial(_written, folder, plan.field)
+    if made is not None:
+        return blocks_dataset(plan, made, lambda block: write([block]))
     assert plan.source
     how = reading(plan)
-    return tasks_dataset(
-        plan,
-        [
-            Task(functools.partial(_kept_block, how, fragment, folder), 1)
-            for fragment in plan.source.fragments
-        ],
-        FILL,
-        _rows_in_it,
-    )
-
-
-def kept_blocks(plan: DatasetPlan, made: Dataset, folder: Folder) -> Dataset:
-    """Return a Ray dataset that writes another dataset, with one file per block."""
-    return blocks_dataset(plan, made, functools.partial(_kept_batch, folder, plan.field))
+    tasks = [
+        Task(functools.partial(_kept_block, how, each, write), 1) for each in plan.source.fragments
+    ]
+    return tasks_dataset(plan, tasks, FILL, _rows_in_it)
 
 
 def materialized(dataset: Dataset) -> CachedBlocks:
@@ -456,18 +444,13 @@ def tasks_dataset(
         replace(task, make=functools.partial(_metered, key, task.make, rows, told))
         for task in tasks
     ]
-    return dataset_of(name, metered, plan.row_bytes, _needs_of(plan))
+    return dataset_of(name, metered, plan.row_bytes, Needs(plan.task_cpus, plan.task_memory))
 
 
 def blocks_dataset(plan: DatasetPlan, made: Dataset, make: Callable[[pa.Table], Block]) -> Dataset:
     """Return a Ray dataset of a function's result for each block with rows."""
     metered = functools.partial(_metered_block, make, this_actor())
-    return map_blocks(made, metered, _needs_of(plan))
-
-
-def _needs_of(plan: DatasetPlan) -> Needs:
-    """Return the resources to request from Ray for each task of a dataset."""
-    return Needs(plan.task_cpus, plan.task_memory)
+    return map_blocks(made, metered, Needs(plan.task_cpus, plan.task_memory))
 
 
 def _transformed_block(functions: Sequence[Function], block: pa.Table) -> Block:
@@ -483,25 +466,22 @@ def _numbered_blocks(
     fragment: Fragment,
     number: int,
     first: int,
-    sent: Callable[[Iterable[Columns]], Iterator[Block]],
+    sent: Callable[[Iterable[Table]], Iterator[Block]],
 ) -> Iterator[Block]:
     tables = (
-        columns | {FRAGMENT: np.full(len(ids), number, dtype=np.int32)}
+        (columns | {FRAGMENT: np.full(len(ids), number, dtype=np.int32)}, ids)
         for columns, ids in read_rows(how, fragment, first)
     )
     yield from sent(tables)
 
 
-def _kept_block(how: Reading, fragment: Fragment, folder: Folder) -> Iterator[Block]:
-    tables = (to_block(columns) for columns, _ in read_rows(how, fragment, 0))
-    yield _written(folder, tables, how.field)
+def _kept_block(
+    how: Reading, fragment: Fragment, write: Callable[[Iterable[Block]], Block]
+) -> Iterator[Block]:
+    yield write(to_block(columns) for columns, _ in read_rows(how, fragment, 0))
 
 
-def _kept_batch(folder: Folder, field: str, batch: pa.Table) -> Block:
-    return _written(folder, [batch], field)
-
-
-def _written(folder: Folder, tables: Iterable[Block], field: str) -> Block:
+def _written(folder: Folder, field: str, tables: Iterable[Block]) -> Block:
     """Write tables into one file and return its name, rows, row groups and bytes."""
     name = f"part-{uuid.uuid4().hex}"
     with folder.aside("rows that cache: disk keeps") as made:
@@ -523,64 +503,52 @@ def _tallied_block(how: Reading, fragment: Fragment) -> Iterator[Block]:
     yield to_block({TALLY: np.asarray([count_rows(how, fragment)], dtype=np.int64)})
 
 
-def _sent(block_rows: int, most_bytes: int, tables: Iterable[Columns]) -> Iterator[Block]:
+def _sent(block_rows: int, most_bytes: int, tables: Iterable[Table]) -> Iterator[Block]:
     """Yield blocks of a suitable size for one rank, or for all of them."""
-    yield from joined(map(to_block, filled_up(tables, block_rows // LEAST_SHARE)), most_bytes)
+    columns = filled_up((columns for columns, _ in tables), block_rows // LEAST_SHARE)
+    yield from joined(map(to_block, columns), most_bytes)
 
 
-def _streamed_blocks(
-    reads: Sequence[Callable[[], Iterator[Table]]],
-    sent: Callable[[Iterable[Columns]], Iterator[Block]],
-) -> Iterator[Block]:
-    """Yield blocks for the only rank, or for all of them."""
-    tables = itertools.chain.from_iterable(read() for read in reads)
-    yield from sent(columns for columns, _ in tables)
-
-
-def _dealt_blocks(
-    reads: Sequence[Callable[[], Iterator[Table]]],
-    steps: BatchLayout,
-    turns: Sequence[int],
-    most_rows: int,
+def _dealt(
+    steps: BatchLayout, turns: Sequence[int], most_rows: int, tables: Iterator[Table]
 ) -> Iterator[Block]:
     """Yield blocks for each rank of each chunk, between positions of the order."""
-    tables = itertools.chain.from_iterable(read() for read in reads)
     yield from map(to_block, dealt(tables, steps, turns, most_rows))
 
 
-def _woven_blocks(  # noqa: PLR0913, PLR0917 - what a task of a mix is made of
+def _delivered_blocks(
     field: str,
     reads: Sequence[Callable[[], Iterator[Table]]],
-    order: Callable[[], Indices],
-    steps: BatchLayout,
+    order: Callable[[], Indices] | None,
     turns: Sequence[int],
-    sent: Callable[[Iterable[Columns]], Iterator[Block]],
+    send: Callable[[Iterator[Table]], Iterator[Block]],
 ) -> Iterator[Block]:
-    """Yield the same for interleaved rows of several datasets; holds all of them in memory.
+    """Yield the blocks of a few delivery chunks.
 
     Args:
-        field: of the mix.
-        reads: of one dataset after the other.
-        order: called in the task; returns the order of these rows.
-        steps: of the pass.
-        turns: their starts and the end.
-        sent: makes blocks of tables if one rank reads, or all read the same.
+        field: of the dataset.
+        reads: of one segment of the order after the other.
+        order: called in the task; returns the order of interleaved rows, all of which are held in
+            memory. None if the rows are in order.
+        turns: starts of the chunks and the end.
+        send: makes blocks of tables.
     """
-    tables = itertools.chain.from_iterable(read() for read in reads)
-    held = woven(tables, order(), np.diff(np.asarray(turns)), field)
-    if steps.has_one_reader:
-        yield from sent(columns for columns, _ in held)
-        return
-    for (begin, end), (columns, ids) in zip(pairwise(turns), held, strict=True):
-        yield from map(to_block, by_rank(Rows([columns], ids), steps, begin, end))
+    tables: Iterator[Table] = itertools.chain.from_iterable(read() for read in reads)
+    if order is not None:
+        tables = woven(tables, order(), np.diff(np.asarray(turns)), field)
+    yield from send(tables)
+
+
+def columns_of(block: Sequence[ray.ObjectRef[Block]]) -> Columns:
+    """Return the columns of a block, whose reference is in a list: Ray replaces a bare one."""
+    return from_block(block_of(block[0]))
 
 
 def _cached_tables(
     how: Reading, wanted: Sequence[tuple[Sequence[ray.ObjectRef[Block]], RowRange, int]]
 ) -> Iterator[Table]:
-    # References are passed inside lists: Ray would replace a bare one by its value.
     for block, piece, first in wanted:
-        columns = cut_rows(from_block(block_of(block[0])), piece.start, piece.stop)
+        columns = cut_rows(columns_of(block), piece.start, piece.stop)
         ids = np.arange(piece.start, piece.stop, dtype=np.int64) + first
         yield augmented(how, columns, ids), ids
 
@@ -588,9 +556,7 @@ def _cached_tables(
 def _joined_block(
     wanted: Sequence[tuple[Sequence[ray.ObjectRef[Block]], RowRange]],
 ) -> Iterator[Block]:
-    tables = [
-        cut_rows(from_block(block_of(block[0])), piece.start, piece.stop) for block, piece in wanted
-    ]
+    tables = [cut_rows(columns_of(block), piece.start, piece.stop) for block, piece in wanted]
     yield to_block(join(tables))
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trainshed.data.sampler.permutation import Indices
+    from trainshed.data.sources.fragment_reader import Table
 
 # Rows of this size take longer to copy than Python's overhead.
 LARGE_ROW_BYTES = 2**14
@@ -60,6 +61,10 @@ class Rows:
         if len(self._tables) > 1:
             return Rows([self.whole()], self.ids)
         return Rows([{name: array.copy() for name, array in self._tables[0].items()}], self.ids)
+
+    def table(self, wanted: Indices) -> Table:
+        """Return rows by position, in the given order, with their ids."""
+        return self.take(wanted), self.ids[wanted]
 
     def take(self, wanted: Indices) -> Columns:
         """Return rows by position, in the given order; always a copy.

@@ -51,7 +51,10 @@ def dealt(
         yield from (columns for columns, _ in recut(tables, _sizes(steps, turns, most_rows)))
         return
     for (begin, end), held in zip(pairwise(turns), _cut_up(tables, ends - begins), strict=True):
-        yield from by_rank(_rows(held), steps, begin, end)
+        rows, here = rows_of(held), np.arange(end - begin, dtype=np.int64)
+        for rank in steps.owners(begin // steps.size):
+            if len(wanted := here[steps.within(rank, begin, end)]):
+                yield rows.take(wanted)
 
 
 def _sizes(steps: BatchLayout, turns: Sequence[int], most_rows: int) -> Indices:
@@ -63,14 +66,6 @@ def _sizes(steps: BatchLayout, turns: Sequence[int], most_rows: int) -> Indices:
             count = -(-rows // most_rows)
             sizes += [share(rows, count, number) for number in range(count)]
     return np.asarray(sizes, dtype=np.int64)
-
-
-def by_rank(rows: Rows, steps: BatchLayout, begin: int, end: int) -> Iterator[Columns]:
-    """Yield the rows [begin, end) of the epoch's order in a table for each of several ranks."""
-    here = np.arange(end - begin, dtype=np.int64)
-    for rank in steps.owners(begin // steps.size):
-        if len(wanted := here[steps.within(rank, begin, end)]):
-            yield rows.take(wanted)
 
 
 def shuffled(
@@ -96,11 +91,10 @@ def shuffled(
     coming = Prefetched(owned, int(windows.max(initial=1)), lambda table: len(table[1]))
     try:
         for number, held in enumerate(_cut_up(coming, windows)):
-            rows, places = _rows(held), order(number)[skip:]
+            rows, places = rows_of(held), order(number)[skip:]
             skip = 0
             for start in range(0, len(places), chunk_rows):
-                wanted = places[start : start + chunk_rows]
-                yield rows.take(wanted), rows.ids[wanted]
+                yield rows.table(places[start : start + chunk_rows])
     finally:
         coming.close()
 
@@ -125,10 +119,9 @@ def woven(tables: Iterable[Table], order: Indices, sizes: Indices, field: str) -
                 f"{field}.read.mix: one dataset has the columns {first}, another "
                 f"{other}; expected the same ones of all that are mixed"
             )
-    rows, ends = _rows(held), np.cumsum(sizes)
+    rows, ends = rows_of(held), np.cumsum(sizes)
     for start, stop in zip((ends - sizes).tolist(), ends.tolist(), strict=True):
-        wanted = order[start:stop]
-        yield rows.take(wanted), rows.ids[wanted]
+        yield rows.table(order[start:stop])
 
 
 def _cut_up(tables: Iterator[Table], sizes: Indices) -> Iterator[list[Table]]:
@@ -143,12 +136,12 @@ def _cut_up(tables: Iterator[Table], sizes: Indices) -> Iterator[list[Table]]:
             if len(table[1]):
                 held.append(table)
                 have += len(table[1])
-        first, held = _cut(held, size)
+        first, held = cut_tables(held, size)
         have -= size
         yield first
 
 
-def _cut(tables: Sequence[Table], rows: int) -> tuple[list[Table], list[Table]]:
+def cut_tables(tables: Sequence[Table], rows: int) -> tuple[list[Table], list[Table]]:
     """Return the tables up to `rows` rows, and the rest."""
     for number, (columns, ids) in enumerate(tables):
         if rows < len(ids):
@@ -169,5 +162,7 @@ def _joined(tables: Sequence[Table]) -> Table:
     return columns, np.concatenate([ids for _, ids in tables])
 
 
-def _rows(tables: Sequence[Table]) -> Rows:
-    return Rows([columns for columns, _ in tables], np.concatenate([ids for _, ids in tables]))
+def rows_of(tables: Sequence[Table]) -> Rows:
+    """Return the rows of tables, one below the other."""
+    ids = [ids for _, ids in (NOTHING, *tables)]
+    return Rows([columns for columns, _ in tables], np.concatenate(ids))

@@ -13,7 +13,7 @@ import numpy as np
 
 from trainshed.data.loader.prefetch import Prefetched
 from trainshed.data.loader.row_counts import check_rows
-from trainshed.data.loader.row_tables import Rows
+from trainshed.data.loader.table_streams import cut_tables, rows_of
 from trainshed.data.sampler.epoch_pass import first_read, steps_for, windows_of
 from trainshed.data.sampler.first_pass import (
     UNKNOWN,
@@ -186,11 +186,11 @@ class _Uncounted:
                 held.append((cut_rows(columns, skip, len(ids)), ids[skip:]))
                 have += len(ids) - skip
             if count := have // self.steps.size:
-                rows, size = _rows(held), count * self.steps.size
+                rows, size = rows_of(held), count * self.steps.size
                 begin = self.steps.start(step)
                 mine = np.arange(size)[self.steps.within(self._rank, begin, begin + size)]
-                yield (rows.take(mine), rows.ids[mine]), count
-                held[:] = _after(held, size)
+                yield rows.table(mine), count
+                held[:] = cut_tables(held, size)[1]
                 have, step = have - size, step + count
 
     def mixed(
@@ -206,19 +206,15 @@ class _Uncounted:
                 held.append(table)
                 have += count
                 while have >= span:
-                    yield self._window(held, windows.order(number, self._rank)), span
-                    held = _after(held, span * self._width)
+                    yield rows_of(held).table(windows.order(number, self._rank)), span
+                    held = cut_tables(held, span * self._width)[1]
                     number, have = number + 1, have - span
         finally:
             ahead.close()
         if have:
             last = windows_of(self._plan, self._at, self._true_steps)
             assert last
-            yield self._window(held, last.order(number, self._rank)), have
-
-    def _window(self, held: list[Table], order: Indices) -> Table:
-        rows = _rows(held)
-        return rows.take(order), rows.ids[order]
+            yield rows_of(held).table(last.order(number, self._rank)), have
 
     def last_step(self) -> Given | None:
         """Return the smaller step at the end, if there is one; called after the last row.
@@ -232,8 +228,7 @@ class _Uncounted:
         if not steps.last:
             return None
         places = steps.places(self._rank, steps.full, steps.count) - steps.start(steps.full)
-        rows = _rows(self._rest)
-        table = rows.take(places), rows.ids[places]
+        table = rows_of(self._rest).table(places)
         return Given(table, int(steps.counting(self._rank)[-1]), steps.total(steps.full))
 
 
@@ -244,19 +239,3 @@ def too_few(plan: DatasetPlan, at: EpochPass, rows: int) -> str:
         f"one step of {at.batch_size} rows over {at.world_size} workers: use a smaller "
         "spec.batchSize, or feed.lastBatch: keep"
     )
-
-
-def _rows(tables: list[Table]) -> Rows:
-    ids = [np.empty(0, dtype=np.int64), *(ids for _, ids in tables)]
-    return Rows([columns for columns, _ in tables], np.concatenate(ids))
-
-
-def _after(tables: list[Table], rows: int) -> list[Table]:
-    """Return the tables without this many leading rows."""
-    left = []
-    for columns, ids in tables:
-        skip = min(rows, len(ids))
-        rows -= skip
-        if skip < len(ids):
-            left.append((cut_rows(columns, skip, len(ids)), ids[skip:]))
-    return left
