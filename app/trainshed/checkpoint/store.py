@@ -353,6 +353,8 @@ def load(
     Raises:
         SpecError: if the state holds objects and the spec does not trust them.
     """
+    import torch
+
     from trainshed.checkpoint import trust
 
     manifest = Manifest.model_validate_json(
@@ -364,7 +366,8 @@ def load(
     }
     if not trust_objects:
         retry_policy.read(partial(trust.check_plain, local_checkpoint / STATE))
-    read = _load_objects if trust_objects else TORCH.load
+    any_values = partial(torch.load, map_location="cpu", weights_only=False)
+    read = any_values if trust_objects else TORCH.load
     state = retry_policy.read(partial(_load, local_checkpoint / STATE, read))
     return {**cast("Mapping[str, object]", state), **models}
 
@@ -372,12 +375,6 @@ def load(
 def _load(file: Path, read: Callable[[BinaryIO], object]) -> object:
     with file.open("rb") as opened:
         return read(opened)
-
-
-def _load_objects(file: BinaryIO) -> object:
-    import torch
-
-    return torch.load(file, map_location="cpu", weights_only=False)
 
 
 def _usable_manifest(folder: Folder, retry_policy: RetryPolicy) -> Manifest:

@@ -152,7 +152,10 @@ def _plain(array: Array, column: str) -> Iterator[Kind]:
         values = [None if np.isnat(value) else str(value) for value in array]
     for value in values:
         if isinstance(value, bytes):
-            yield _as_text(value)
+            try:
+                yield value.decode()
+            except UnicodeDecodeError:  # and distinguishable from text
+                yield value
         elif value is None or isinstance(value, (str, int, float)):
             yield None if value != value else value  # noqa: PLR0124 - NaN is not itself
         else:
@@ -160,13 +163,6 @@ def _plain(array: Array, column: str) -> Iterator[Kind]:
                 f"--by {column}: rows hold {type(value).__name__}s there: name a column with one "
                 "number or text a row"
             )
-
-
-def _as_text(value: bytes) -> str | bytes:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:  # and distinguishable from text
-        return value
 
 
 def _check_few(found: Counter[Kind], column: str) -> None:

@@ -133,7 +133,10 @@ class ColumnStatistics:
         if array.dtype.kind in "iuf" or (array.dtype.kind == "b" and array.ndim > 1):
             self._add_numbers(array)
         elif array.dtype.kind in "mM":
-            self._add_times(array)
+            lacking = np.isnat(array)
+            self._missing += _num_lacking(lacking)
+            if len(there := array[~lacking]):
+                self._add_ends(there.min(), there.max())
         elif array.ndim == 1:
             self._add_objects(array.tolist())
         else:
@@ -190,12 +193,6 @@ class ColumnStatistics:
             array = array[~lacking] if lacking.any() else array
         self._numbers = merged(self._numbers, moments_of(array))
 
-    def _add_times(self, array: Array) -> None:
-        lacking = np.isnat(array)
-        self._missing += _num_lacking(lacking)
-        if len(there := array[~lacking]):
-            self._add_ends(there.min(), there.max())
-
     def _add_ends(self, least: np.generic, most: np.generic) -> None:
         if self._times is not None:
             least, most = np.minimum(self._times[0], least), np.maximum(self._times[1], most)
@@ -210,8 +207,10 @@ class ColumnStatistics:
         for each in objects:
             if isinstance(each, _COUNTED):
                 counted.append(each)
+            elif isinstance(each, np.ndarray) and each.dtype.kind in "iufb":
+                self._add_numbers(each[None])  # rows differ in length
             elif isinstance(each, np.ndarray):
-                self._add_row(each, counted)
+                counted.append(_as_value(each))
             elif each is None or each != each:  # noqa: PLR0124 - NaN is not itself
                 self._missing += 1
             elif isinstance(each, (int, float, Decimal, np.integer, np.floating)):
@@ -220,13 +219,6 @@ class ColumnStatistics:
                 counted.append(_as_value(each))
         self._numbers = merged(self._numbers, moments_of(np.asarray(found, dtype=np.float64)))
         self._count(counted)
-
-    def _add_row(self, array: Array, counted: list[Value]) -> None:
-        """Add a row that is an array with another length than others."""
-        if array.dtype.kind in "iufb":
-            self._add_numbers(array[None])
-        else:
-            counted.append(_as_value(array))
 
     def _count(self, values: Iterable[Value]) -> None:
         if self._values is not None:
@@ -237,7 +229,8 @@ class ColumnStatistics:
         values = self._values
         if values is None:
             return
-        if len(values) > MOST_VALUES or sum(map(_length, values)) > MOST_CHARACTERS:
+        size = sum(1 if isinstance(value, bool) else len(value) for value in values)
+        if len(values) > MOST_VALUES or size > MOST_CHARACTERS:
             self._values = None
 
 
@@ -259,10 +252,6 @@ def _as_value(value: object) -> Value:
         return value
     said = as_json(value)
     return said if isinstance(said, (str, bool)) else json.dumps(said, sort_keys=True)
-
-
-def _length(value: Value) -> int:
-    return 1 if isinstance(value, bool) else len(value)
 
 
 def _frequent(values: Counter[Value]) -> tuple[Frequent, ...]:

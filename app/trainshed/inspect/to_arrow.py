@@ -168,7 +168,9 @@ def _shared(name: str, found: Sequence[pa.Field], source: pa.Field | None) -> pa
     if not known:
         return pa.field(name, pa.string())
     are_alike = all(field.equals(known[0], check_metadata=True) for field in known)
-    inner = _of_vectors(known)
+    # The type of the values, if each row is a list of them.
+    kinds_inside = {_inner_of(field.type) for field in known}
+    inner = kinds_inside.pop() if len(kinds_inside) == 1 else None
     if inner and (_is_list_of(inner, source) or not are_alike):
         return pa.field(name, pa.list_(inner))
     if are_alike:
@@ -195,12 +197,6 @@ def _is_list_of(inner: pa.DataType, source: pa.Field | None) -> bool:
     kind = source.type
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     return bool(is_list and kind.value_type == inner)
-
-
-def _of_vectors(fields: Sequence[pa.Field]) -> pa.DataType | None:
-    """Return the type of the values of all columns, if each row is a list of them."""
-    inner = {_inner_of(field.type) for field in fields}
-    return inner.pop() if len(inner) == 1 else None
 
 
 def _inner_of(kind: pa.DataType) -> pa.DataType | None:

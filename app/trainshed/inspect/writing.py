@@ -102,7 +102,8 @@ def write(
     pairs = samples(given)
     looked = [after for _, after in pairs if num_rows(after)] or [_first(given)]
     schema = schema_of(looked, given.source.schema, as_read=not given.transforms)
-    row_bytes = _row_bytes(looked, schema)
+    all_looked: int = sum(to_arrow(columns, schema).nbytes for columns in looked)
+    row_bytes = max(1.0, all_looked / sum(num_rows(columns) for columns in looked))
     all_bytes = row_bytes * likely_rows(given, pairs)
     read_bytes = max((nbytes(read) / num_rows(read) for read, _ in pairs), default=1.0)
     # As many as a transform gets in training: with fewer it could make other rows.
@@ -177,11 +178,6 @@ def _nothing(field: str) -> DataError:
     return DataError(f"{field}: no rows, so that there is nothing to write")
 
 
-def _row_bytes(looked: Sequence[Columns], schema: pa.Schema) -> float:
-    size: int = sum(to_arrow(columns, schema).nbytes for columns in looked)
-    return max(1.0, size / sum(num_rows(columns) for columns in looked))
-
-
 def likely_rows(given: RowInput, pairs: Sequence[tuple[Columns, Columns]]) -> float:
     """Return the estimated number of rows after the transforms.
 
@@ -242,9 +238,11 @@ class _Files:
         """Add the next rows."""
         while table.num_rows:
             most = self._options.rows_per_file or table.num_rows + self._rows_of_file
-            part = table.slice(0, min(self._rows_that_fit(table), most - self._rows_of_file))
+            rows_that_fit = max(1, int(table.num_rows * GROUP_BYTES / max(1, table.nbytes)))
+            part = table.slice(0, min(rows_that_fit, most - self._rows_of_file))
             table = table.slice(part.num_rows)
-            if self._group and self._group_bytes() + part.nbytes > GROUP_BYTES:
+            group_bytes = sum(each.nbytes for each in self._group)
+            if self._group and group_bytes + part.nbytes > GROUP_BYTES:
                 self._end_group()
             self._group.append(part)
             self._rows_of_file += part.num_rows
@@ -255,12 +253,6 @@ class _Files:
         """Pass on the last file and return what was written."""
         self._end_file()
         return WriteSummary(self._rows, self._files, self._bytes)
-
-    def _rows_that_fit(self, table: pa.Table) -> int:
-        return max(1, int(table.num_rows * GROUP_BYTES / max(1, table.nbytes)))
-
-    def _group_bytes(self) -> int:
-        return sum(table.nbytes for table in self._group)
 
     def _end_group(self) -> None:
         table = pa.concat_tables(self._group)

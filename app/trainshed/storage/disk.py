@@ -202,20 +202,16 @@ def _make_once(path: Path, content: bytes) -> None:
     aside = _beside(path)
     try:
         durable_files.write_bytes(aside, content)
-        _give_name(aside, path, content)
+        try:
+            os.link(aside, path)
+        except FileExistsError:
+            # The response of a network disk may be lost, and the retry is then refused.
+            if not aside.samefile(path):
+                raise
+        except OSError:
+            _make_without_links(path, content)
     finally:
         aside.unlink(missing_ok=True)
-
-
-def _give_name(aside: Path, path: Path, content: bytes) -> None:
-    try:
-        os.link(aside, path)
-    except FileExistsError:
-        # The response of a network disk may be lost, and the retry is then refused.
-        if not aside.samefile(path):
-            raise
-    except OSError:
-        _make_without_links(path, content)
 
 
 def _make_without_links(path: Path, content: bytes) -> None:

@@ -35,12 +35,12 @@ def list_objects(client: ObjectStore, key: str) -> list[ObjectMeta]:
     if not 1 < len(folders) <= MOST_FOLDERS:
         # A page starts where the previous one ends, so pages are sequential.
         return [*first, *chain.from_iterable(pages)]
+
+    def all_below(folder: str) -> list[ObjectMeta]:
+        return list(chain.from_iterable(obstore.list(client, folder, chunk_size=PAGE)))
+
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return [*beside, *chain.from_iterable(pool.map(lambda key: _all(client, key), folders))]
-
-
-def _all(client: ObjectStore, key: str) -> list[ObjectMeta]:
-    return list(chain.from_iterable(obstore.list(client, key, chunk_size=PAGE)))
+        return [*beside, *chain.from_iterable(pool.map(all_below, folders))]
 
 
 def _folders_of(client: ObjectStore, key: str) -> tuple[list[ObjectMeta], list[str]]:

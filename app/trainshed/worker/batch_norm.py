@@ -29,7 +29,11 @@ def share_statistics(model: torch.nn.Module, world_size: int, device: str) -> st
     Raises:
         UnsupportedWrapperError: for FSDP, which has already taken the layers' weights.
     """
-    if world_size == 1 or not any(_is_apart(module) for module in model.modules()):
+    apart = (
+        isinstance(module, _BatchNorm) and not isinstance(module, torch.nn.SyncBatchNorm)
+        for module in model.modules()
+    )
+    if world_size == 1 or not any(apart):
         return None
     if device == "cpu":
         return ALONE
@@ -41,7 +45,3 @@ def share_statistics(model: torch.nn.Module, world_size: int, device: str) -> st
         )
     torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)  # type: ignore[no-untyped-call]
     return None
-
-
-def _is_apart(module: torch.nn.Module) -> bool:
-    return isinstance(module, _BatchNorm) and not isinstance(module, torch.nn.SyncBatchNorm)

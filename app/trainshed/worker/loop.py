@@ -230,8 +230,11 @@ class TrainingLoop:
             NonFiniteLossError: if a rank's loss was NaN or infinite.
             LastCheckpointError: if training is done but its result is not on storage.
         """
-        if not stopped and self._is_behind():
-            self._save_last(True)
+        if not stopped:
+            # Whether the function trained further than its last checkpoint.
+            is_behind = self.job.checkpoint.is_written and self.saver.is_behind(self.position)
+            if self.control.from_leader(int(is_behind)):
+                self._save_last(True)
         with self.phase_timer.inside(CHECKPOINTING):
             self.saver.wait()
             agreed = self._agree(knows_losses=True)
@@ -258,11 +261,6 @@ class TrainingLoop:
             note=self.note,
         )
         self._coordinator.leave(self.group, seconds, ending)
-
-    def _is_behind(self) -> bool:
-        """Return whether the function trained further than its last checkpoint. A collective."""
-        is_behind = self.job.checkpoint.is_written and self.saver.is_behind(self.position)
-        return bool(self.control.from_leader(int(is_behind)))
 
     def _save_last(self, is_due: bool) -> None:
         """Write the attempt's last checkpoint, if it is due, once all losses are known.
@@ -327,10 +325,6 @@ class TrainingLoop:
             )
         )
         self._next_agreement = agreed.next_step
-        self._publish(agreed)
-        return agreed
-
-    def _publish(self, agreed: StepSync) -> None:
         board = self.board
         board.seconds = agreed.seconds
         board.saves = self.checkpoint_adapter is not None and self.job.checkpoint.is_written
@@ -339,6 +333,7 @@ class TrainingLoop:
         board.data_wait_percent = 100 * agreed.seconds[WAITING] / loop if loop > 0 else None
         if board.steps:
             board.eta_seconds = self._throughput.seconds_left(board.steps - board.step)
+        return agreed
 
     def _mark(self) -> None:
         seconds = self.phase_timer.seconds()

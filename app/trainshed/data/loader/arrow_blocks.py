@@ -57,17 +57,14 @@ def _as_lists(array: Array) -> Array:
     if array.dtype != object or array.ndim > 1:
         return array
     rows: list[object] = array.tolist()
-    first = next((row for row in rows if _tells(row)), None)
+    # The first row with one text, or with several, decides.
+    sized = ((row, row.size if isinstance(row, np.ndarray) else 0) for row in rows)
+    first = next((row for row, size in sized if size or isinstance(row, (str, bytes))), None)
     if not isinstance(first, np.ndarray) or first.dtype != object:
         return array
     if not isinstance(first.flat[0], (str, bytes)):
         return array
     return as_objects([row.tolist() if isinstance(row, np.ndarray) else row for row in rows])
-
-
-def _tells(row: object) -> bool:
-    """Return whether the first row decides: one text each, or several."""
-    return isinstance(row, (str, bytes)) or (isinstance(row, np.ndarray) and row.size > 0)
 
 
 def _are_numbers(array: Array) -> bool:

@@ -8,13 +8,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 import torch
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Tensors = dict[str, torch.Tensor]
 
@@ -62,7 +59,8 @@ def take_apart(value: object, prefix: str) -> tuple[BatchStructure, Tensors]:
 
     def take(leaf: object) -> object:
         if isinstance(leaf, np.ndarray) and leaf.dtype.kind in _NUMBERS:
-            leaf = _as_tensor(leaf)
+            # torch warns about read-only memory.
+            leaf = torch.from_numpy(np.require(leaf, requirements=["C", "W"]))
         if not isinstance(leaf, torch.Tensor):
             return leaf
         name = f"{prefix}{len(tensors)}"
@@ -71,11 +69,6 @@ def take_apart(value: object, prefix: str) -> tuple[BatchStructure, Tensors]:
 
     bare = _changed(value, take)
     return BatchStructure(tuple(tensors), bare), tensors
-
-
-def _as_tensor(array: NDArray[np.generic]) -> torch.Tensor:
-    # torch warns about read-only memory.
-    return torch.from_numpy(np.require(array, requirements=["C", "W"]))
 
 
 def _changed(value: object, change: Callable[[object], object]) -> object:

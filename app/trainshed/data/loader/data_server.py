@@ -101,7 +101,7 @@ class DataServer:
         self._courses: dict[EpochPass, ExecutionBudget] = {}
         # The newest worker group: passes of earlier groups may never be read to their end.
         self._group = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._spent: Spending = {}
         execution.configure(limits.cpus, dict(limits.node_labels))
 
@@ -173,13 +173,10 @@ class DataServer:
     def leave_before(self, group: int) -> None:
         """Cancel the passes of earlier worker groups, which may never be read to their end."""
         with self._lock:
-            self._leave_before(group)
-
-    def _leave_before(self, group: int) -> None:
-        self._group = max(self._group, group)
-        for at, stream in self._streams.items():
-            if at.group < self._group:
-                stream.close()
+            self._group = max(self._group, group)
+            for at, stream in self._streams.items():
+                if at.group < self._group:
+                    stream.close()
 
     def open(self, at: EpochPass) -> None:
         """Start a pass before its first slice is requested."""
@@ -188,7 +185,7 @@ class DataServer:
 
     def _opened(self, at: EpochPass) -> PassStream[Slice]:
         if at not in self._streams:
-            self._leave_before(at.group)
+            self.leave_before(at.group)
             stream = self._streams[at] = PassStream(at.world_size, QUEUE_SLICES)
             if at.group < self._group:
                 stream.close()

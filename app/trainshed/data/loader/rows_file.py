@@ -96,7 +96,15 @@ class RowsFile:
         if known.type.equals(new.type):
             return known
         both = (known.type, new.type)
-        if not (any(map(_is_tensor, both)) or (any(map(_is_text, both)) and _is_bytes(*both))):
+        is_text, is_bytes = (
+            any(small(kind) or large(kind) for kind in both)
+            for small, large in (
+                (pa.types.is_string, pa.types.is_large_string),
+                (pa.types.is_binary, pa.types.is_large_binary),
+            )
+        )
+        are_tensors = any(isinstance(kind, pa.BaseExtensionType) for kind in both)
+        if not (are_tensors or (is_text and is_bytes)):
             try:
                 schemas = [pa.schema([pa.field(known.name, kind)]) for kind in both]
                 return pa.unify_schemas(schemas, promote_options="permissive").field(0)
@@ -110,15 +118,3 @@ class RowsFile:
             f"{self._field}.cache: got disk; expected another, or transforms that return one type "
             f"of a column: {name} has {said}"
         )
-
-
-def _is_tensor(kind: pa.DataType) -> bool:
-    return isinstance(kind, pa.BaseExtensionType)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _is_bytes(*kinds: pa.DataType) -> bool:
-    return any(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) for kind in kinds)

@@ -328,6 +328,14 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
     growth = measured.growth if measured else 1.0
     rows = _grown(source, growth) if source else None
     transforms = transforms_of(spec, field)
+    augments = tuple(
+        _function_of(augment, f"{field}.augment[{position}]")
+        for position, augment in enumerate(spec.augment)
+    )
+    # By kind, or by the sample.
+    changes_rows = any(function.changes_rows for function in transforms) or bool(
+        measured and not measured.keeps_rows
+    )
     num_bytes = int(measured.row_bytes * rows) if rows and measured else None
     size = measured.size(rows) if rows and measured else None
     if size is None or are_grouped(transforms):
@@ -342,7 +350,7 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         use=_use(spec, field),
         columns=spec.read.columns,
         transforms=with_types(transforms, measured.types if measured else ()),
-        augments=with_types(_augments(spec, field), measured.augmented_types if measured else ()),
+        augments=with_types(augments, measured.augmented_types if measured else ()),
         cache=cache,
         reason=reason,
         shuffle=spec.shuffle,
@@ -352,7 +360,7 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         size=size,
         read_bytes=measured.read_bytes if measured else 0.0,
         rows_per_epoch=spec.rows_per_epoch,
-        changes_rows=skips_bad or _changes_rows(transforms, measured),
+        changes_rows=skips_bad or changes_rows,
         growth=growth,
         row_seconds=measured.row_seconds if measured else 0.0,
         steps=spec.steps,
@@ -444,10 +452,6 @@ def _use(spec: DatasetSpec, field: str) -> Function | None:
     return Function(spec.read.use, f"{field}.read.use", options=options)
 
 
-def _named_function(spec: DatasetSpec) -> str | None:
-    return spec.read.use or spec.read.reader
-
-
 def transforms_of(spec: DatasetSpec, field: str) -> tuple[Function, ...]:
     """Return the transforms of a dataset, in order; field: the dataset's."""
     return tuple(
@@ -466,19 +470,6 @@ def transforms_of(spec: DatasetSpec, field: str) -> tuple[Function, ...]:
     )
 
 
-def _changes_rows(transforms: Sequence[Function], measured: Measured | None) -> bool:
-    """Return whether rows are left out or added, by kind or by a sample."""
-    by_kind = any(function.changes_rows for function in transforms)
-    return by_kind or bool(measured and not measured.keeps_rows)
-
-
-def _augments(spec: DatasetSpec, field: str) -> tuple[Function, ...]:
-    return tuple(
-        _function_of(augment, f"{field}.augment[{position}]")
-        for position, augment in enumerate(spec.augment)
-    )
-
-
 def _function_of(named: FunctionSpec, field: str) -> Function:
     options, init = (tuple(sorted(each.items())) for each in (named.options, named.init))
     return Function(named.use, f"{field}.use", options=options, init=init)
@@ -494,7 +485,8 @@ def _whole_cache(
     if spec.cache != "auto":
         return spec.cache, "requested"
     if size is None:
-        made = "a function's dataset is" if _named_function(spec) else "groups are"
+        is_named = spec.read.use or spec.read.reader
+        made = "a function's dataset is" if is_named else "groups are"
         why = "only making it tells whether it fits in the object store; cache: disk needs none"
         return "objects", f"{made} made once, and {why}"
     groups = "groups are made once, and"

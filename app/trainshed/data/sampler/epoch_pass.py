@@ -224,7 +224,10 @@ def delivery(  # noqa: PLR0913 - what a pass is made of, and how large its parts
     first, span = (max(1, int(rows) // steps.size) for rows in turn_rows)
     turns = growing_turns(steps, begin, steps.rows, first, span)
     if by_fragments:
-        ends = fragment_ends(base, at, begin, turns[-1])
+        # A task ends with a fragment.
+        segments = segments_of(base, at, begin, turns[-1])
+        rows = (piece.rows for segment in segments for piece in segment.pieces)
+        ends = (begin + end for end in accumulate(rows))
         tasks = grouped([begin, *(end for end in ends if may_cut(steps, end))], task_rows)
         cut = (
             growing_turns(steps, start, stop, first if start == begin else span, span)
@@ -243,9 +246,9 @@ def delivery(  # noqa: PLR0913 - what a pass is made of, and how large its parts
         for start, stop in pairwise(turns)
         for rank in steps.owners(start // steps.size)
     ]
-    rows = base.positions(np.concatenate([*streamed, np.empty(0, dtype=np.int64)]))
+    order = base.positions(np.concatenate([*streamed, np.empty(0, dtype=np.int64)]))
     places = np.full(base.rows, -1, dtype=np.int64)
-    places[rows] = np.arange(len(rows))
+    places[order] = np.arange(len(order))
     return Delivery(steps, turns, tasks, places, dealt)
 
 
@@ -275,14 +278,6 @@ def growing_turns(steps: BatchLayout, start: int, stop: int, first: int, span: i
         turns.append(end)
         done *= 2
     return sorted({*turns, *turns_of(steps, turns[-1], stop, span)})
-
-
-def fragment_ends(
-    base: EpochPermutation | MixedOrder, at: EpochPass, start: int, stop: int
-) -> Sequence[int]:
-    """Return the ends of fragments with the rows [start, stop) of an order, up to `stop`."""
-    pieces = [piece for each in segments_of(base, at, start, stop) for piece in each.pieces]
-    return [start + end for end in accumulate(piece.rows for piece in pieces)]
 
 
 def may_cut(steps: BatchLayout, place: int) -> bool:

@@ -129,10 +129,6 @@ class MixedOrder:
                 yield Segment(source, epoch, pieces)
                 first += rows
 
-    def gathered(self, start: int, stop: int) -> Indices:
-        """Return the index of the rows at positions [start, stop) within their segments."""
-        return gathered(self.pattern, self.begin + start, self.begin + stop)
-
 
 # Cached here and not in the weights, which are sent to every reading task.
 @cache

@@ -100,7 +100,11 @@ class Stratifying:
     def strata(self) -> Strata | None:
         """Return the result; None if a needed number was dropped, which requires `holds_all`."""
         self._sort_in()
-        wanted = self._wanted()
+        part, whole = self._share.numerator, self._share.denominator
+        # wanted has shape (kinds,): number of held-out rows of each kind
+        wanted = np.asarray(
+            [(2 * part * rows + whole) // (2 * whole) for rows in self._rows.tolist()], np.int64
+        )
         order = np.lexsort((self._numbers, self._codes))
         counts = np.bincount(self._codes, minlength=len(self.kinds))
         starts = np.cumsum(counts) - counts
@@ -112,12 +116,6 @@ class Stratifying:
         cuts[some] = self._numbers[order[(starts + last)[some]]]
         rows, held = int(self._rows.sum()), int(wanted.sum())
         return Strata(self.kinds.tobytes(), cuts.tobytes(), rows, held)
-
-    def _wanted(self) -> Indices:
-        """Return the number of held-out rows of each kind, shape (kinds,)."""
-        part, whole = self._share.numerator, self._share.denominator
-        found = [(2 * part * rows + whole) // (2 * whole) for rows in self._rows.tolist()]
-        return np.asarray(found, np.int64)
 
     def _sort_in(self) -> None:
         """Count the new rows, and drop all numbers that are too far from the cut."""

@@ -31,7 +31,12 @@ def to_format(columns: Columns, batch_format: BatchFormat) -> Columns | pd.DataF
     """
     if batch_format == "numpy":
         return columns
-    return _to_pandas(columns) if batch_format == "pandas" else _to_arrow(columns)
+    if batch_format == "pyarrow":
+        return pa.table({name: _to_array(name, array) for name, array in columns.items()})
+    import pandas as pd
+
+    series = {name: _to_series(array) for name, array in columns.items()}
+    return pd.DataFrame(series, index=pd.RangeIndex(num_rows(columns)))
 
 
 def from_format(result: object) -> Columns | None:
@@ -66,13 +71,6 @@ def _refuse_twins(names: list[str]) -> None:
     twins = sorted({name for name in names if names.count(name) > 1})
     if twins:
         raise ValueError(f"several columns {twins[0]}")
-
-
-def _to_pandas(columns: Columns) -> pd.DataFrame:
-    import pandas as pd
-
-    series = {name: _to_series(array) for name, array in columns.items()}
-    return pd.DataFrame(series, index=pd.RangeIndex(num_rows(columns)))
 
 
 def _to_series(array: Array) -> pd.Series:
@@ -119,10 +117,6 @@ def _stacked(cells: Array) -> Array:
     if len({(value.shape, value.dtype) for value in values}) > 1:
         return cells
     return np.stack(values)
-
-
-def _to_arrow(columns: Columns) -> pa.Table:
-    return pa.table({name: _to_array(name, array) for name, array in columns.items()})
 
 
 def _to_array(name: str, array: Array) -> pa.Array:

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.permutation import Indices
     from trainshed.data.sources.column_arrays import Columns
     from trainshed.data.sources.formats.format import Format, Reader, Table
-    from trainshed.data.sources.listing import Found
     from trainshed.data.sources.opener import FileAccess, Opener
     from trainshed.storage.folder import Folder
     from trainshed_api.formats import FormatName
@@ -147,37 +146,23 @@ def _opened(
     at: Folder, read: ReadSpec, field: str, access: FileAccess, *, skips_bad: bool
 ) -> Source:
     assert read.format
-    selection, store_options, kept = (
-        selection_of(read),
-        store_options_of(read),
-        cache_bytes_of(read),
+    selection = selection_of(read)
+    scan = Scan(
+        root=str(at),
+        skips_bad=skips_bad,
+        store_options=store_options_of(read),
+        cache_bytes=cache_bytes_of(read),
+        nonce=uuid.uuid4().hex if is_web(str(at)) else "",
     )
-    nonce = uuid.uuid4().hex if is_web(str(at)) else ""
-    access = access.of(Scan(store_options=store_options, nonce=nonce, cache_bytes=kept))
+    access = access.of(scan)
     if read.format == "parquet":
         # The number of rows of a value must not depend on the condition: the other side may differ.
         where = None if read.holdout and read.holdout.stratify else selection.where
         retry_policy, opened = access.retry_policy, access.opened
         found = parquet.open_source(at, read.columns, field, retry_policy, opened, where=where)
-        scan = replace(
-            found.scan,
-            skips_bad=skips_bad,
-            store_options=store_options,
-            cache_bytes=kept,
-            nonce=nonce,
-        )
-        found = replace(found, scan=scan)
-        return _selected(found, selection, field)
-    options = options_of(read.format, read.options)
-    begun = Scan(
-        read.format,
-        options,
-        root=str(at),
-        skips_bad=skips_bad,
-        store_options=store_options,
-        cache_bytes=kept,
-        nonce=nonce,
-    )
+        scan = replace(scan, floats=found.scan.floats, integers=found.scan.integers)
+        return _selected(replace(found, scan=scan), selection, field)
+    begun = replace(scan, format=read.format, options=options_of(read.format, read.options))
     contents = access.retry_policy.read(lambda: _open(at, read, begun, field, access))
     density = access.retry_policy.read(lambda: _density(contents, access.opened))
     scan, files, fragments = contents
@@ -200,16 +185,13 @@ def _open(at: Folder, read: ReadSpec, scan: Scan, field: str, access: FileAccess
     files = files_of(at, str(scan.format), form.suffixes, field)
     scan, fragments = form.open(files, scan, field, access.opened)
     described = [File(path=file.name, bytes=file.bytes) for file in files]
-    return Contents(scan, described, _stamped(fragments, files))
-
-
-def _stamped(fragments: Sequence[Fragment], files: Sequence[Found]) -> list[Fragment]:
-    """Return fragments with the identity of their files' content."""
+    # Reading checks that the files still have the listed content.
     stamps = [stamp_of(file.bytes, file.version, file.modified) for file in files]
-    return [
+    stamped = [
         replace(each, stamps=tuple(stamps[each.file : each.file + len(each.paths)]))
         for each in fragments
     ]
+    return Contents(scan, described, stamped)
 
 
 def _reader(scan: Scan) -> Reader:

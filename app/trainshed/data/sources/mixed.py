@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainshed.data.sampler.epoch_pass import first_read, order_of, part_of, steps_for, turns_of
-from trainshed.data.sampler.mixing import MixedOrder
+from trainshed.data.sampler.mixing import MixedOrder, gathered
 from trainshed.data.sources.fragment_reader import Choice, Part, Reading, parts, reading
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def stretches(
     span = max(1, int(HELD_BYTES / plan.row_bytes) // steps.size)
     begin = steps.start(first_read(plan, at, steps))
     for start, stop in pairwise(turns_of(steps, begin, steps.rows, span)):
-        order = base.gathered(start, stop)[choice(start, stop)]
+        order = gathered(base.pattern, base.begin + start, base.begin + stop)[choice(start, stop)]
         if not len(order):
             continue
         wanted = np.sort(order)

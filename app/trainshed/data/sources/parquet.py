@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from trainshed.data.sources.column_arrays import Columns
     from trainshed.data.sources.listing import Found
     from trainshed.data.sources.opener import Opener
+    from trainshed.storage.byte_ranges import Span
     from trainshed.storage.folder import Folder
     from trainshed_api.where import Condition
 
@@ -260,7 +261,12 @@ def read_sample(
     retrier = ReadRetrier(fragment, retry_policy, opened)
     while True:
         try:
-            with opened(fragment.path) as raw, _parquet(raw) as file:
+            with (
+                opened(fragment.path) as raw,
+                pq.ParquetFile(
+                    raw, pre_buffer=True, coerce_int96_timestamp_unit=_INT96_UNIT
+                ) as file,
+            ):
                 first = next(file.iter_batches(rows, row_groups=groups, columns=wanted))
                 table = pa.Table.from_batches([first])
                 return from_arrow(_as_shown(table, _int96(file.metadata), fragment.path))
@@ -362,27 +368,23 @@ def read_footers(
 def _opened(
     fragment: Fragment, columns: Sequence[str] | None, opened: Opener
 ) -> Iterator[pq.ParquetFile]:
-    if not is_remote(fragment.path):
-        with opened(fragment.path) as raw, _parquet(raw) as file:
-            yield file
-        return
-    with opened(fragment.path) as raw:
-        footer = pq.read_metadata(raw)
-    ahead = list(spans_of(footer, fragment.row_groups, columns or ()))
+    footer: pq.FileMetaData | None = None
+    ahead: list[Span] = []
+    if is_remote(fragment.path):
+        with opened(fragment.path) as raw:
+            footer = pq.read_metadata(raw)
+        ahead = list(spans_of(footer, fragment.row_groups, columns or ()))
     # Prefetched ranges are already joined and buffered.
     with (
         opened(fragment.path, ahead) as raw,
-        _parquet(raw, footer, pre_buffer=False) as file,
+        pq.ParquetFile(
+            raw,
+            metadata=footer,
+            pre_buffer=footer is None,
+            coerce_int96_timestamp_unit=_INT96_UNIT,
+        ) as file,
     ):
         yield file
-
-
-def _parquet(
-    raw: pa.NativeFile, footer: pq.FileMetaData | None = None, *, pre_buffer: bool = True
-) -> pq.ParquetFile:
-    return pq.ParquetFile(
-        raw, metadata=footer, pre_buffer=pre_buffer, coerce_int96_timestamp_unit=_INT96_UNIT
-    )
 
 
 def _footer(file: str, field: str, retry_policy: RetryPolicy, opened: Opener) -> pq.FileMetaData:
