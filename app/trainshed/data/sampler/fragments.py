@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from trainshed.storage.store_options import AS_USUAL, StoreOptions
 from trainshed_api.formats import NoOptions
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from trainshed_api.formats import FormatName
     from trainshed_api.schema import SpecModel
     from trainshed_api.where import Condition
+
+
+Options = TypeVar("Options", bound="SpecModel")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +189,11 @@ class Scan:
     store_options: StoreOptions = AS_USUAL
     cache_bytes: int = 0
     nonce: str = field(default="", repr=False, compare=False)  # not part of the identity
+
+    def options_as(self, kind: type[Options]) -> Options:
+        """Return the options, which are those of the format."""
+        assert isinstance(self.options, kind)
+        return self.options
 
     def name_of(self, path: str) -> str:
         """Return a file's name relative to the dataset, or its name if it is the dataset."""

@@ -21,7 +21,7 @@ from trainshed.data.sources.filters import columns_to_read, row_numbers, selecte
 from trainshed.data.sources.formats.audio import Audio
 from trainshed.data.sources.formats.csv import Csv
 from trainshed.data.sources.formats.delta import Delta
-from trainshed.data.sources.formats.format import Contents
+from trainshed.data.sources.formats.format import Contents, FragmentRead
 from trainshed.data.sources.formats.iceberg import Iceberg
 from trainshed.data.sources.formats.json import Json
 from trainshed.data.sources.formats.lance import Lance
@@ -355,7 +355,8 @@ def read_records(
     reader, done, pauses = _reader(scan), 0, iter(access.retry_policy.pauses)
     while True:
         try:
-            tables = reader.tables(fragment, scan, columns, chunk_rows, access.opened)
+            read = FragmentRead(fragment, scan, columns, chunk_rows, access.opened)
+            tables = reader.tables(read)
             for found in islice(tables, done, None):
                 yield found if isinstance(found, BadRecord) else _given(found, scan, fragment)
                 done += 1

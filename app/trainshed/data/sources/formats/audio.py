@@ -13,7 +13,7 @@ from typing_extensions import override
 from trainshed.data.sampler.bad_records import BadRecord
 from trainshed.data.sources.column_arrays import as_objects
 from trainshed.data.sources.errors import DataError
-from trainshed.data.sources.formats.format import Format
+from trainshed.data.sources.formats.format import Format, FragmentRead
 from trainshed.data.sources.formats.shared_types import some_files
 from trainshed.data.sources.formats.whole_files import (
     UNASKED,
@@ -61,7 +61,7 @@ class Audio(Format):
     def open(
         self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
     ) -> tuple[Scan, list[Fragment]]:
-        kind, options = pa.list_(pa.float32()), _options(scan)
+        kind, options = pa.list_(pa.float32()), scan.options_as(AudioOptions)
         if seconds := options.seconds:
             first = _first(files, scan, field, opened)
             rate = options.rate or first.rate
@@ -78,14 +78,8 @@ class Audio(Format):
         return scan, group_files(files, TASK_BYTES)
 
     @override
-    def tables(
-        self,
-        fragment: Fragment,
-        scan: Scan,
-        columns: Sequence[str],
-        chunk_rows: int,
-        opened: Opener,
-    ) -> Iterator[Columns | BadRecord]:
+    def tables(self, read: FragmentRead) -> Iterator[Columns | BadRecord]:
+        fragment, scan, columns, chunk_rows, opened = read
         names = columns or ("audio", "rate", *(["label"] if scan.classes else []))
         decodes, frames = bool({"audio", "rate"} & {*names}), _frames(scan)
         nothing = _Recording(np.empty(0, dtype=np.float32), 0)
@@ -108,11 +102,6 @@ class Audio(Format):
     @override
     def place(self, fragment: Fragment, row: int) -> tuple[str, str]:
         return fragment.paths[row], "the file"
-
-
-def _options(scan: Scan) -> AudioOptions:
-    assert isinstance(scan.options, AudioOptions)
-    return scan.options
 
 
 def _frames(scan: Scan) -> int | None:
@@ -182,7 +171,7 @@ def _columns(good: Sequence[tuple[str, _Recording]], names: Sequence[str], scan:
 def _samples(paths: Sequence[str], recordings: Sequence[_Recording], scan: Scan) -> Array:
     """Return recordings of one length as one array, otherwise as separate arrays."""
     assert scan.schema
-    kind, rate = scan.schema.field("audio").type, _options(scan).rate
+    kind, rate = scan.schema.field("audio").type, scan.options_as(AudioOptions).rate
     if not isinstance(kind, pa.FixedShapeTensorType):
         for path, each in zip(paths, recordings, strict=True):
             if rate and each.rate != rate:

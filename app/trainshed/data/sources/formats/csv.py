@@ -16,7 +16,7 @@ from typing_extensions import override
 from trainshed.data.sampler.bad_records import BadRecord
 from trainshed.data.sources.arrow_columns import in_tables
 from trainshed.data.sources.errors import DataError
-from trainshed.data.sources.formats.format import Format
+from trainshed.data.sources.formats.format import Format, FragmentRead
 from trainshed.data.sources.formats.line_files import (
     cut_files,
     ends_file,
@@ -69,7 +69,7 @@ class Csv(Format):
     def open(
         self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
     ) -> tuple[Scan, list[Fragment]]:
-        options = _options(scan)
+        options = scan.options_as(CsvOptions)
 
         def told(path: str) -> pa.Schema | None:
             try:
@@ -83,14 +83,8 @@ class Csv(Format):
         return scan, cut_files(files, whole=options.multiline)
 
     @override
-    def tables(
-        self,
-        fragment: Fragment,
-        scan: Scan,
-        columns: Sequence[str],
-        chunk_rows: int,
-        opened: Opener,
-    ) -> Iterator[Columns | BadRecord]:
+    def tables(self, read: FragmentRead) -> Iterator[Columns | BadRecord]:
+        fragment, scan, columns, chunk_rows, opened = read
         for found in _parsed(fragment, scan, columns, opened):
             if isinstance(found, BadRecord):
                 yield found
@@ -99,14 +93,9 @@ class Csv(Format):
 
     @override
     def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
-        options = _options(scan)
+        options = scan.options_as(CsvOptions)
         head = head_of(fragment.path, opened)
         return max(0, head.lines.count(b"\n") - options.header) / head.stored
-
-
-def _options(scan: Scan) -> CsvOptions:
-    assert isinstance(scan.options, CsvOptions)
-    return scan.options
 
 
 def _parsing(options: CsvOptions) -> pacsv.ParseOptions:
@@ -118,7 +107,7 @@ def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
 
     None if all lines are empty.
     """
-    options, head = _options(scan), head_of(path, opened).lines.lstrip(LINE_ENDS)
+    options, head = scan.options_as(CsvOptions), head_of(path, opened).lines.lstrip(LINE_ENDS)
     if not head:
         return None
     if b"\n" not in head and b"\r" in head.rstrip(LINE_ENDS):
@@ -149,7 +138,7 @@ def _parsed(
     fragment: Fragment, scan: Scan, columns: Sequence[str], opened: Opener
 ) -> Iterator[pa.Table | BadRecord]:
     assert scan.schema
-    options, columns = _options(scan), columns or scan.schema.names
+    options, columns = scan.options_as(CsvOptions), columns or scan.schema.names
     scan = _as_in_file(fragment.path, scan, opened)
     blocks = line_blocks(fragment, opened)
     if options.multiline:
@@ -188,7 +177,7 @@ def _told(bad: BadRecord, scan: Scan) -> BadRecord:
     Raises:
         DataError: for a value with line ends, unless bad records are skipped.
     """
-    options = _options(scan)
+    options = scan.options_as(CsvOptions)
     if bad.reason == _SPREAD and not scan.skips_bad:
         raise DataError(bad.say())
     if options.multiline and bad.reason != _OPEN:
@@ -207,7 +196,7 @@ def _as_in_file(path: str, scan: Scan, opened: Opener) -> Scan:
     Raises:
         DataError: if the header has other columns.
     """
-    options, schema = _options(scan), scan.schema
+    options, schema = scan.options_as(CsvOptions), scan.schema
     assert schema
     if options.names or not options.header:
         return scan
@@ -237,7 +226,7 @@ def _parse(block: bytes, *, scan: Scan, columns: Sequence[str]) -> pa.Table:
         pyarrow.ArrowException: for missing values, or values of another type.
         ValueError: for an unclosed quote: it would join the lines up to the next one.
     """
-    options, schema = _options(scan), scan.schema
+    options, schema = scan.options_as(CsvOptions), scan.schema
     assert schema
     if not block.strip():
         return schema.empty_table().select(list(columns))

@@ -12,7 +12,7 @@ import pyarrow as pa
 from typing_extensions import override
 
 from trainshed.data.sources.arrow_columns import becomes_floats
-from trainshed.data.sources.formats.format import Contents, Table
+from trainshed.data.sources.formats.format import Contents, FragmentRead, Table
 from trainshed.data.sources.formats.table_files import read_row_groups
 from trainshed.data.sources.listing import Found
 from trainshed.data.sources.parquet import beyond_floats, cut, describe, read_footers, with_missing
@@ -21,13 +21,13 @@ from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import DeltaOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from deltalake import DeltaTable
 
     from trainshed.data.sampler.fragments import File, Fragment, Scan
     from trainshed.data.sources.column_arrays import Columns
-    from trainshed.data.sources.opener import FileAccess, Opener
+    from trainshed.data.sources.opener import FileAccess
     from trainshed.storage.folder import Folder
     from trainshed_api.rows import ReadSpec
 
@@ -43,7 +43,7 @@ class Delta(Table):
     ) -> Contents:
         table = _table(scan, field)
         _check_readable(table, scan, field)
-        options = _options(scan).model_copy(update={"version": table.version()})
+        options = scan.options_as(DeltaOptions).model_copy(update={"version": table.version()})
         schema = pa.schema(table.schema().to_arrow())
         # Sorted by name, as all files: the log has no order.
         added = sorted(pa.table(table.get_add_actions()).to_pylist(), key=lambda each: each["path"])
@@ -81,20 +81,8 @@ class Delta(Table):
         return Contents(scan, described, fragments)
 
     @override
-    def tables(
-        self,
-        fragment: Fragment,
-        scan: Scan,
-        columns: Sequence[str],
-        chunk_rows: int,
-        opened: Opener,
-    ) -> Iterator[Columns]:
-        return read_row_groups(fragment, scan, columns, chunk_rows, opened)
-
-
-def _options(scan: Scan) -> DeltaOptions:
-    assert isinstance(scan.options, DeltaOptions)
-    return scan.options
+    def tables(self, read: FragmentRead) -> Iterator[Columns]:
+        return read_row_groups(read)
 
 
 def _table(scan: Scan, field: str) -> DeltaTable:
@@ -107,7 +95,7 @@ def _table(scan: Scan, field: str) -> DeltaTable:
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
-    version, told = _options(scan).version, None
+    version, told = scan.options_as(DeltaOptions).version, None
     if is_address(scan.root):
         from trainshed.storage.store_client import options_of
 

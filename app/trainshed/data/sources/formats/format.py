@@ -17,6 +17,24 @@ if TYPE_CHECKING:
     from trainshed_api.rows import ReadSpec
 
 
+class FragmentRead(NamedTuple):
+    """What to read of a fragment, and how.
+
+    Args:
+        fragment: to read.
+        scan: how to read its files.
+        columns: to read; empty for all.
+        chunk_rows: maximum rows of a table.
+        opened: opens a file.
+    """
+
+    fragment: Fragment
+    scan: Scan
+    columns: Sequence[str]
+    chunk_rows: int
+    opened: Opener
+
+
 class Reader(ABC):
     """Reads fragments."""
 
@@ -26,27 +44,12 @@ class Reader(ABC):
     unmoving: tuple[str, ...] = ()
 
     @abstractmethod
-    def tables(
-        self,
-        fragment: Fragment,
-        scan: Scan,
-        columns: Sequence[str],
-        chunk_rows: int,
-        opened: Opener,
-    ) -> Iterator[Columns | BadRecord]:
+    def tables(self, read: FragmentRead) -> Iterator[Columns | BadRecord]:
         """Yield the rows of a fragment in order, in tables of at most `chunk_rows` rows.
 
         A record that cannot be decoded is yielded as a BadRecord between the rows around it; the
-        caller
-        skips it or ends the run. The result is the same every time, for any `chunk_rows`: after a
-        failed read it is repeated, and the caller skips what it already has.
-
-        Args:
-            fragment: to read.
-            scan: how to read.
-            columns: to read; empty for all.
-            chunk_rows: maximum rows of a table.
-            opened: opens a file.
+        caller skips it or ends the run. The result is the same every time, for any `chunk_rows`:
+        after a failed read it is repeated, and the caller skips what it already has.
 
         Raises:
             DataError: with file and position, if nothing after it can be read either.

@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from trainshed.data.sampler.fragments import File, Fragment
 from trainshed.data.sources.arrow_columns import becomes_floats, in_tables
-from trainshed.data.sources.formats.format import Contents, Table
+from trainshed.data.sources.formats.format import Contents, FragmentRead, Table
 from trainshed.data.sources.formats.table_files import read_row_groups
 from trainshed.data.sources.listing import Found
 from trainshed.data.sources.parquet import beyond_floats, cut, describe, read_footers, with_missing
@@ -66,8 +66,8 @@ class Iceberg(Table):
         from pyiceberg.io.pyarrow import schema_to_pyarrow
 
         assert read.path
-        root, newest = _find(read.path, _options(scan), field)
-        wanted = _options(scan).snapshot
+        root, newest = _find(read.path, scan.options_as(IcebergOptions), field)
+        wanted = scan.options_as(IcebergOptions).snapshot
         number = newest if wanted is None else wanted
         if number is None:
             raise SpecError([Problem(f"{field}.path", read.path, "a table with at least one row")])
@@ -81,32 +81,18 @@ class Iceberg(Table):
         except ValueError as error:  # deletes that pyiceberg does not support
             raise SpecError([Problem(f"{field}.path", read.path, f"a table ({error})")]) from error
         schema = schema_to_pyarrow(snapshot.schema, include_field_ids=False)
-        options = _options(scan).model_copy(update={"snapshot": number})
+        options = scan.options_as(IcebergOptions).model_copy(update={"snapshot": number})
         scan = replace(scan, options=options, schema=schema, root=root)
         return _cut(scan, snapshot, read.columns, field, access)
 
     @override
-    def tables(
-        self,
-        fragment: Fragment,
-        scan: Scan,
-        columns: Sequence[str],
-        chunk_rows: int,
-        opened: Opener,
-    ) -> Iterator[Columns]:
-        if fragment.row_groups:
-            return read_row_groups(fragment, scan, columns, chunk_rows, opened)
-        return _by_pyiceberg(fragment, scan, columns, chunk_rows, opened)
+    def tables(self, read: FragmentRead) -> Iterator[Columns]:
+        return read_row_groups(read) if read.fragment.row_groups else _by_pyiceberg(read)
 
     @override
     def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
         task = _of(scan, opened).tasks[fragment.path]
         return task.file.record_count / max(1, fragment.num_bytes)
-
-
-def _options(scan: Scan) -> IcebergOptions:
-    assert isinstance(scan.options, IcebergOptions)
-    return scan.options
 
 
 def _find(name: str, options: IcebergOptions, field: str) -> tuple[str, int | None]:
@@ -146,7 +132,7 @@ def _files(properties: Properties | None = None, location: str | None = None) ->
 
 
 def _of(scan: Scan, opened: Opener) -> _Snapshot:
-    number = _options(scan).snapshot
+    number = scan.options_as(IcebergOptions).snapshot
     assert number is not None
     return _snapshot(scan.root, number, opened)
 
@@ -276,15 +262,14 @@ def _is_plain(footer: pq.FileMetaData, scan: Scan, schema: Schema) -> bool:
     return True
 
 
-def _by_pyiceberg(
-    fragment: Fragment, scan: Scan, columns: Sequence[str], chunk_rows: int, opened: Opener
-) -> Iterator[Columns]:
+def _by_pyiceberg(read: FragmentRead) -> Iterator[Columns]:
     """Yield the remaining rows of a file, with the columns of the table."""
     from pyiceberg.expressions import AlwaysTrue
     from pyiceberg.io.pyarrow import ArrowScan
 
     from trainshed.data.sources.formats.iceberg_files import IcebergFileIO
 
+    fragment, scan, columns, chunk_rows, opened = read
     assert scan.schema
     snapshot = _of(scan, opened)
     schema = snapshot.schema.select(*columns) if columns else snapshot.schema

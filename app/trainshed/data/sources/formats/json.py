@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from trainshed.data.sampler.bad_records import BadRecord
 from trainshed.data.sources.arrow_columns import in_tables
-from trainshed.data.sources.formats.format import Format
+from trainshed.data.sources.formats.format import Format, FragmentRead
 from trainshed.data.sources.formats.line_files import (
     cut_files,
     head_of,
@@ -71,7 +71,7 @@ class Json(Format):
     def open(
         self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
     ) -> tuple[Scan, list[Fragment]]:
-        options = _options(scan)
+        options = scan.options_as(JsonOptions)
 
         def told(path: str) -> pa.Schema:
             try:
@@ -86,14 +86,8 @@ class Json(Format):
         return scan, cut_files(files, whole=not options.lines)
 
     @override
-    def tables(
-        self,
-        fragment: Fragment,
-        scan: Scan,
-        columns: Sequence[str],
-        chunk_rows: int,
-        opened: Opener,
-    ) -> Iterator[Columns | BadRecord]:
+    def tables(self, read: FragmentRead) -> Iterator[Columns | BadRecord]:
+        fragment, scan, columns, chunk_rows, opened = read
         for found in _parsed(fragment, scan, columns, opened):
             if isinstance(found, BadRecord):
                 yield found
@@ -103,7 +97,7 @@ class Json(Format):
 
     @override
     def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
-        if _options(scan).lines:
+        if scan.options_as(JsonOptions).lines:
             head = head_of(fragment.path, opened)
             return head.lines.count(b"\n") / head.stored
         try:
@@ -112,14 +106,9 @@ class Json(Format):
             return 0.0
 
 
-def _options(scan: Scan) -> JsonOptions:
-    assert isinstance(scan.options, JsonOptions)
-    return scan.options
-
-
 def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
     """Return the columns of a file's first rows, skipping bad ones if allowed."""
-    options = _options(scan)
+    options = scan.options_as(JsonOptions)
     if options.lines:
         lines = head_of(path, opened).lines
         schema = _said(options.types, lines)
@@ -187,7 +176,7 @@ def _parsed(
     assert scan.schema
     schema = pa.schema([scan.schema.field(name) for name in columns]) if columns else scan.schema
     path = fragment.path
-    if not _options(scan).lines:
+    if not scan.options_as(JsonOptions).lines:
         yield from _parsed_list(path, schema, scan.floats, opened, only_some=bool(columns))
         return
     extra = "ignore" if columns else "error"

@@ -16,7 +16,7 @@ from typing_extensions import override
 from trainshed.data.sampler.fragments import File, Fragment
 from trainshed.data.sources.arrow_columns import becomes_floats, from_arrow
 from trainshed.data.sources.column_arrays import MOST_EXACT
-from trainshed.data.sources.formats.format import Contents, Table
+from trainshed.data.sources.formats.format import Contents, FragmentRead, Table
 from trainshed.storage.addresses import is_address
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import LanceOptions
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from trainshed.data.sampler.fragments import Scan
     from trainshed.data.sources.column_arrays import Columns
-    from trainshed.data.sources.opener import FileAccess, Opener
+    from trainshed.data.sources.opener import FileAccess
     from trainshed.storage.folder import Folder
     from trainshed.storage.store_options import StoreOptions
     from trainshed_api.rows import ReadSpec
@@ -51,7 +51,7 @@ class Lance(Table):
     def open(
         self, at: Folder, read: ReadSpec, scan: Scan, field: str, access: FileAccess
     ) -> Contents:
-        wanted = _options(scan).version
+        wanted = scan.options_as(LanceOptions).version
         try:
             table = _open(scan.root, wanted, scan.store_options)
         except ValueError as error:
@@ -63,7 +63,7 @@ class Lance(Table):
             expected = f"a version that {scan.root} still has ({said})"
             problem = Problem(f"{field}.options.version", str(wanted), expected)
             raise SpecError([problem]) from error
-        options = _options(scan).model_copy(update={"version": table.version})
+        options = scan.options_as(LanceOptions).model_copy(update={"version": table.version})
         floats, integers = _with_missing(table, read.columns, scan.root)
         scan = replace(scan, options=options, schema=table.schema, floats=floats, integers=integers)
         files: list[File] = []
@@ -75,15 +75,9 @@ class Lance(Table):
         return Contents(scan, files, fragments)
 
     @override
-    def tables(
-        self,
-        fragment: Fragment,
-        scan: Scan,
-        columns: Sequence[str],
-        chunk_rows: int,
-        opened: Opener,
-    ) -> Iterator[Columns]:
-        [number], version = fragment.row_groups, _options(scan).version
+    def tables(self, read: FragmentRead) -> Iterator[Columns]:
+        fragment, scan, columns, chunk_rows, _ = read
+        [number], version = fragment.row_groups, scan.options_as(LanceOptions).version
         assert version is not None
         try:
             found = _kept(scan.root, version, scan.store_options).get_fragment(number)
@@ -105,11 +99,6 @@ class Lance(Table):
     @override
     def place(self, fragment: Fragment, row: int) -> tuple[str, str]:
         return fragment.path, f"row {fragment.skip + row} of fragment {fragment.row_groups[0]}"
-
-
-def _options(scan: Scan) -> LanceOptions:
-    assert isinstance(scan.options, LanceOptions)
-    return scan.options
 
 
 @functools.lru_cache(maxsize=4)

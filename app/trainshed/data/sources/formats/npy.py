@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from trainshed.data.sampler.bad_records import BadRecord
 from trainshed.data.sampler.fragments import Fragment
-from trainshed.data.sources.formats.format import Format
+from trainshed.data.sources.formats.format import Format, FragmentRead
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
@@ -90,14 +90,8 @@ class Npy(Format):
         ]
 
     @override
-    def tables(
-        self,
-        fragment: Fragment,
-        scan: Scan,
-        columns: Sequence[str],
-        chunk_rows: int,
-        opened: Opener,
-    ) -> Iterator[Columns | BadRecord]:
+    def tables(self, read: FragmentRead) -> Iterator[Columns | BadRecord]:
+        fragment, _, _, chunk_rows, opened = read
         assert fragment.span
         with opened(fragment.path, [fragment.span]) as raw:
             head = _read_head(raw)

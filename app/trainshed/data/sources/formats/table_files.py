@@ -10,28 +10,19 @@ from trainshed.data.sources.arrow_columns import from_arrow
 from trainshed.data.sources.parquet import arrow_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from trainshed.data.sampler.fragments import Fragment, Scan
     from trainshed.data.sources.column_arrays import Columns
-    from trainshed.data.sources.opener import Opener
+    from trainshed.data.sources.formats.format import FragmentRead
 
 
-def read_row_groups(
-    fragment: Fragment, scan: Scan, columns: Sequence[str], chunk_rows: int, opened: Opener
-) -> Iterator[Columns]:
+def read_row_groups(read: FragmentRead) -> Iterator[Columns]:
     """Yield the rows of a fragment with the columns and types of the table.
 
     A column that the file lacks has the fragment's constant, or no values: it was added to the
     table later.
-
-    Args:
-        fragment: row groups of a file.
-        scan: with the table's schema.
-        columns: to read; empty for all.
-        chunk_rows: maximum rows of a table.
-        opened: opens a file.
     """
+    fragment, scan, columns, chunk_rows, opened = read
     assert scan.schema
     wanted = [scan.schema.field(name) for name in columns or scan.schema.names]
     constants = dict(fragment.constants)

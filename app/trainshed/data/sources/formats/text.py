@@ -11,7 +11,7 @@ import pyarrow as pa
 from typing_extensions import override
 
 from trainshed.data.sampler.bad_records import BadRecord
-from trainshed.data.sources.formats.format import Format
+from trainshed.data.sources.formats.format import Format, FragmentRead
 from trainshed.data.sources.formats.line_files import cut_files, head_of, line_blocks, with_packed
 from trainshed.data.sources.formats.salvage import cut_lines
 from trainshed_api.formats import TextOptions
@@ -40,14 +40,8 @@ class Text(Format):
         return replace(scan, schema=pa.schema([(COLUMN, pa.string())])), cut_files(files)
 
     @override
-    def tables(
-        self,
-        fragment: Fragment,
-        scan: Scan,
-        columns: Sequence[str],
-        chunk_rows: int,
-        opened: Opener,
-    ) -> Iterator[Columns | BadRecord]:
+    def tables(self, read: FragmentRead) -> Iterator[Columns | BadRecord]:
+        fragment, scan, _, chunk_rows, opened = read
         for place, block in line_blocks(fragment, opened):
             for lines in _lines(fragment.path, place, block, scan):
                 if isinstance(lines, BadRecord):
@@ -64,8 +58,7 @@ class Text(Format):
 
 def _lines(path: str, place: int, block: bytes, scan: Scan) -> Iterator[Lines | BadRecord]:
     """Yield the lines of a block, with bad records for lines that are not UTF-8."""
-    assert isinstance(scan.options, TextOptions)
-    keeps_empty = scan.options.empty_lines
+    keeps_empty = scan.options_as(TextOptions).empty_lines
     if not place:
         block = block.removeprefix(codecs.BOM_UTF8)
     try:

@@ -15,7 +15,7 @@ from trainshed.data.sampler.bad_records import BadRecord
 from trainshed.data.sampler.fragments import Fragment
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.formats.example import Feature, read_example
-from trainshed.data.sources.formats.format import Format
+from trainshed.data.sources.formats.format import Format, FragmentRead
 from trainshed.data.sources.formats.line_files import (
     HEAD_BYTES,
     read_up_to,
@@ -80,20 +80,14 @@ class Tfrecords(Format):
             except DataError as error:
                 expected = f"records of TensorFlow ({error})"
                 raise SpecError([Problem(f"{field}.path", file.where, expected)]) from error
-        schema = _schema(heads, _options(scan), field)
+        schema = _schema(heads, scan.options_as(TfrecordsOptions), field)
         # Only the records before it tell where a record begins: one task reads a file.
         fragments = [Fragment(file.where, n, (), None, file.bytes) for n, file in enumerate(files)]
         return replace(scan, schema=schema), fragments
 
     @override
-    def tables(
-        self,
-        fragment: Fragment,
-        scan: Scan,
-        columns: Sequence[str],
-        chunk_rows: int,
-        opened: Opener,
-    ) -> Iterator[Columns | BadRecord]:
+    def tables(self, read: FragmentRead) -> Iterator[Columns | BadRecord]:
+        fragment, scan, columns, chunk_rows, opened = read
         assert scan.schema
         wanted = [scan.schema.field(name) for name in columns or scan.schema.names]
         with opened(fragment.path, WHOLE) as raw:
@@ -115,11 +109,6 @@ class Tfrecords(Format):
     def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
         head = _head(fragment.path, opened, skips_bad=scan.skips_bad)
         return len(head.records) / max(1.0, head.stored)
-
-
-def _options(scan: Scan) -> TfrecordsOptions:
-    assert isinstance(scan.options, TfrecordsOptions)
-    return scan.options
 
 
 def _records(stream: pa.NativeFile, path: str) -> Iterator[tuple[int, bytes] | BadRecord]:

@@ -14,7 +14,7 @@ from typing_extensions import override
 from trainshed.data.sampler.fragments import Fragment
 from trainshed.data.sources.column_arrays import as_objects
 from trainshed.data.sources.errors import DataError
-from trainshed.data.sources.formats.format import Format
+from trainshed.data.sources.formats.format import Format, FragmentRead
 from trainshed.data.sources.formats.shared_types import some_files
 from trainshed.storage.byte_ranges import WHOLE
 from trainshed_api.errors import Problem, SpecError
@@ -48,7 +48,7 @@ class Video(Format):
     def open(
         self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
     ) -> tuple[Scan, list[Fragment]]:
-        options = _options(scan)
+        options = scan.options_as(VideoOptions)
         try:
             sizes = {file.where: _size(file.where, opened) for file in some_files(files)}
         except DataError as error:
@@ -66,14 +66,8 @@ class Video(Format):
         return replace(scan, schema=schema), fragments
 
     @override
-    def tables(
-        self,
-        fragment: Fragment,
-        scan: Scan,
-        columns: Sequence[str],
-        chunk_rows: int,
-        opened: Opener,
-    ) -> Iterator[Columns]:
+    def tables(self, read: FragmentRead) -> Iterator[Columns]:
+        fragment, scan, columns, chunk_rows, opened = read
         names, path = columns or _COLUMNS, fragment.path
         frames = _frames(path, scan, opened)
         if "frame" not in names:  # avoids holding pixels for nothing
@@ -93,12 +87,7 @@ class Video(Format):
             pictures = film.streams.video[0]
             seconds, rate = (film.duration or 0) / _MICROSECONDS, pictures.average_rate or 0
             frames = pictures.frames or float(seconds * rate) or 1.0
-            return float(frames / _options(scan).every / max(1, raw.size()))
-
-
-def _options(scan: Scan) -> VideoOptions:
-    assert isinstance(scan.options, VideoOptions)
-    return scan.options
+            return float(frames / scan.options_as(VideoOptions).every / max(1, raw.size()))
 
 
 @contextmanager
@@ -136,7 +125,7 @@ def _size(path: str, opened: Opener) -> tuple[int, int]:
 def _frames(path: str, scan: Scan, opened: Opener) -> Iterator[tuple[int, NDArray[np.uint8]]]:
     """Yield (number, pixels of shape (height, width, 3)) of the selected frames."""
     assert scan.schema
-    options, number = _options(scan), -1
+    options, number = scan.options_as(VideoOptions), -1
     height, width, _ = scan.schema.field("frame").type.shape
     with opened(path, WHOLE) as raw, _film(path, raw) as film:
         for number, frame in enumerate(film.decode(video=0)):

@@ -14,7 +14,7 @@ from typing_extensions import override
 from trainshed.data.sampler.fragments import Fragment
 from trainshed.data.sources.column_arrays import as_objects
 from trainshed.data.sources.errors import DataError
-from trainshed.data.sources.formats.format import Format
+from trainshed.data.sources.formats.format import Format, FragmentRead
 from trainshed.data.sources.formats.json import value_of
 from trainshed.data.sources.formats.line_files import (
     HEAD_BYTES,
@@ -77,7 +77,7 @@ class Webdataset(Format):
         self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
     ) -> tuple[Scan, list[Fragment]]:
         found: list[_Sample] = []
-        options = _options(scan)
+        options = scan.options_as(WebdatasetOptions)
         try:
             for file in some_files(files):
                 found += _head(file.where, opened, partial(_tells_type, options=options))[0]
@@ -94,17 +94,11 @@ class Webdataset(Format):
         return replace(scan, schema=schema), fragments
 
     @override
-    def tables(
-        self,
-        fragment: Fragment,
-        scan: Scan,
-        columns: Sequence[str],
-        chunk_rows: int,
-        opened: Opener,
-    ) -> Iterator[Columns]:
+    def tables(self, read: FragmentRead) -> Iterator[Columns]:
+        fragment, scan, columns, chunk_rows, opened = read
         assert scan.schema
         wanted = [scan.schema.field(name) for name in columns or scan.schema.names]
-        options, known = _options(scan), frozenset(scan.schema.names)
+        options, known = scan.options_as(WebdatasetOptions), frozenset(scan.schema.names)
         with opened(fragment.path, WHOLE) as raw:
             rows: list[_Sample] = []
             # From an address all bytes are prefetched, including skipped ones.
@@ -124,11 +118,6 @@ class Webdataset(Format):
     def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:
         samples, end = _head(fragment.path, opened)
         return len(samples) / max(1.0, end * stored_share(fragment.path, opened))
-
-
-def _options(scan: Scan) -> WebdatasetOptions:
-    assert isinstance(scan.options, WebdatasetOptions)
-    return scan.options
 
 
 def _samples(tape: Tape, path: str, wants: Callable[[str], bool]) -> Iterator[_Sample]:

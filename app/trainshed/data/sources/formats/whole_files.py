@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from trainshed.data.sampler.fragments import Fragment
 from trainshed.data.sources.column_arrays import as_objects
-from trainshed.data.sources.formats.format import Format
+from trainshed.data.sources.formats.format import Format, FragmentRead
 from trainshed.storage.addresses import is_remote
 from trainshed.storage.byte_ranges import WHOLE
 from trainshed_api.errors import Problem, SpecError
@@ -50,14 +50,8 @@ class Binary(Format):
         return replace(scan, schema=schema), group_files(files)
 
     @override
-    def tables(
-        self,
-        fragment: Fragment,
-        scan: Scan,
-        columns: Sequence[str],
-        chunk_rows: int,
-        opened: Opener,
-    ) -> Iterator[Columns]:
+    def tables(self, read: FragmentRead) -> Iterator[Columns]:
+        fragment, scan, columns, chunk_rows, opened = read
         names = columns or (self.content, *(["label"] if scan.classes else self.beside))
         reads = self.content in names
         files = read_files(fragment, chunk_rows, opened) if reads else unread(fragment, chunk_rows)
@@ -91,8 +85,7 @@ class Images(Binary):
         found, fragments = super().open(files, scan, field, opened)
         scan = replace(found, unasked=UNASKED)
         assert scan.schema
-        assert isinstance(scan.options, ImagesOptions)
-        if scan.options.labels == "none":
+        if scan.options_as(ImagesOptions).labels == "none":
             return scan, fragments
         schema = scan.schema.append(pa.field("label", pa.int64()))
         return replace(scan, schema=schema, classes=folders_of(files, field)), fragments
