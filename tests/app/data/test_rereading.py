@@ -100,9 +100,9 @@ class Storage:
         return bytes((byte + self.reads) % 256 for byte in content)
 
     @property
-    def retry_policy(self) -> RetryPolicy:
-        """Return three tries more whose pauses are only noted."""
-        return RetryPolicy((1.0, 4.0, 16.0), self.waited.append)
+    def access(self) -> FileAccess:
+        """Return it with three retries, whose pauses are only noted."""
+        return FileAccess(RetryPolicy((1.0, 4.0, 16.0), self.waited.append), self.open)
 
 
 def failed(number: int) -> OSError:
@@ -119,7 +119,7 @@ def source(tmp_path: Path) -> Source:
 
 def rows_of(fragment: Fragment, storage: Storage, chunk_rows: int) -> Columns:
     """Return a fragment's rows as they come through a storage."""
-    chunks = read_fragment(fragment, ["id"], chunk_rows, storage.retry_policy, storage.open)
+    chunks = read_fragment(fragment, ["id"], chunk_rows, storage.access)
     return join(list(chunks))
 
 
@@ -167,9 +167,8 @@ def written(folder: Path, form: str) -> tuple[Source, int]:
 
 def read_through(storage: Storage, source: Source) -> Columns:
     """Return all rows as they come through a storage."""
-    access = FileAccess(storage.retry_policy, storage.open)
     read = partial(
-        dataset_files.read_fragment, source.scan, columns=(), chunk_rows=17, access=access
+        dataset_files.read_fragment, source.scan, columns=(), chunk_rows=17, access=storage.access
     )
     return join(list(chain.from_iterable(map(read, source.fragments))))
 
@@ -207,9 +206,7 @@ def cut(path: str, group: int) -> None:
 
 READERS: dict[str, Callable[[Fragment, Storage], object]] = {
     "a fragment": lambda fragment, storage: rows_of(fragment, storage, 17),
-    "a sample": lambda fragment, storage: read_sample(
-        fragment, ["id"], 100, storage.retry_policy, storage.open
-    ),
+    "a sample": lambda fragment, storage: read_sample(fragment, ["id"], 100, storage.access),
 }
 
 
@@ -245,18 +242,18 @@ def test_bytes_that_differ_each_time_are_no_damage(source: Source) -> None:
 def test_a_footer_is_read_again_before_a_run_is_refused(tmp_path: Path) -> None:
     folder = Disk(write_rows(tmp_path / "rows", [ROWS]))
     name, storage = "spec.data.datasets.train.read", Storage(failed(errno.EIO), times=2)
-    assert open_source(folder, [], name, storage.retry_policy, storage.open).rows == sum(ROWS)
+    assert open_source(folder, [], name, storage.access).rows == sum(ROWS)
     assert storage.waited == [1.0, 4.0]
 
     away = Storage(failed(errno.ESTALE), times=10**9)
     with pytest.raises(
         InfrastructureError, match=r"spec\.data\.datasets\.train\.read\.path: .*part-000"
     ):
-        open_source(folder, [], name, away.retry_policy, away.open)
+        open_source(folder, [], name, away.access)
 
     cut(f"{folder}/part-000.parquet", 1)
     with pytest.raises(SpecError, match="a parquet file"):
-        open_source(folder, [], name, storage.retry_policy)
+        open_source(folder, [], name, storage.access)
 
 
 def lose_storage(_: Columns) -> Columns:

@@ -106,7 +106,8 @@ def numbered(
         numbers = np.arange(place, place + rows, dtype=np.int64)
         kept = np.ones(rows, dtype=np.bool_)
         if holdout is not None and not holdout.stratify:
-            kept &= _of_part(holdout, _numbers(scan, fragment, place, rows))
+            drawn = RowRandom(holdout.seed, 0, _numbers(scan, fragment, place, rows)).random()
+            kept &= (drawn < holdout.share) == holdout.held
         elif holdout is not None and not isinstance(each, BadRecord):  # which has no value
             kept &= _of_stratum(holdout, each, scan, fragment, place)
         place += rows
@@ -210,13 +211,6 @@ def _names(scan: Scan, fragment: Fragment, place: int, rows: int) -> list[bytes]
     is_each = fragment.is_a_row_a_file
     paths = fragment.paths[place : place + rows] if is_each else (fragment.path,)
     return [f"{scan.name_of(path)} {begin}".encode() for path in paths]
-
-
-def _of_part(
-    holdout: Holdout, numbers: np.ndarray[tuple[int], np.dtype[np.int64]]
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    held = RowRandom(holdout.seed, 0, numbers).random() < holdout.share
-    return held if holdout.held else ~held
 
 
 def _of_stratum(

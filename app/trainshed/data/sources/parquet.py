@@ -19,10 +19,9 @@ from trainshed.data.sources.column_arrays import MOST_EXACT
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.filters import may_meet
 from trainshed.data.sources.listing import files_of
-from trainshed.data.sources.opener import open_file, stamp_of
+from trainshed.data.sources.opener import ACCESS, stamp_of
 from trainshed.data.sources.read_retry import ReadRetrier, spans_of
 from trainshed.failures import InfrastructureError, is_passing
-from trainshed.retry import READS, RetryPolicy
 from trainshed.storage.addresses import is_remote
 from trainshed_api.errors import Problem, SpecError
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
     from trainshed.data.sources.column_arrays import Columns
     from trainshed.data.sources.listing import Found
-    from trainshed.data.sources.opener import Opener
+    from trainshed.data.sources.opener import FileAccess, Opener
     from trainshed.storage.byte_ranges import Span
     from trainshed.storage.folder import Folder
     from trainshed_api.where import Condition
@@ -47,12 +46,11 @@ _INT96, _INT96_UNIT = "INT96", "us"
 SUFFIX = ".parquet"
 
 
-def open_source(  # noqa: PLR0913 - files, and how they are got at
+def open_source(
     at: Folder,
     columns: Sequence[str],
     field: str,
-    retry_policy: RetryPolicy = READS,
-    opened: Opener = open_file,
+    access: FileAccess = ACCESS,
     *,
     where: Condition | None = None,
 ) -> Source:
@@ -62,8 +60,7 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
         at: a file or a folder.
         columns: that must exist; empty for all.
         field: the spec's field to name in errors, e.g. `spec.data.datasets.train.read`.
-        retry_policy: retries of the storage.
-        opened: opens a file.
+        access: to the storage.
         where: fragments without a matching row are left out.
 
     Raises:
@@ -72,8 +69,8 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
             do
             not match.
     """
-    files = retry_policy.read(lambda: files_of(at, "parquet", [SUFFIX], field))
-    footers = list(zip(files, read_footers(files, field, retry_policy, opened), strict=True))
+    files = access.retry_policy.read(lambda: files_of(at, "parquet", [SUFFIX], field))
+    footers = list(zip(files, read_footers(files, field, access), strict=True))
     schemas = [(file.where, footer.schema.to_arrow_schema()) for file, footer in footers]
     for file, schema in schemas:
         for column in columns:
@@ -100,7 +97,7 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
             expected = "a condition that at least one row of the files meets"
             raise SpecError([Problem(f"{field}.where", "no rows", expected)])
         raise SpecError([Problem(f"{field}.path", str(at), "files with at least one row")])
-    floats = with_missing(footers, schemas[0][1], columns, retry_policy, opened)
+    floats = with_missing(footers, schemas[0][1], columns, access)
     integers = beyond_floats(footers, schemas[0][1], floats)
     scan = Scan(
         root=str(at), floats=tuple(sorted(floats - integers)), integers=tuple(sorted(integers))
@@ -112,8 +109,7 @@ def with_missing(
     files: Sequence[tuple[Found, pq.FileMetaData]],
     schema: pa.Schema,
     columns: Sequence[str] = (),
-    retry_policy: RetryPolicy = READS,
-    opened: Opener = open_file,
+    access: FileAccess = ACCESS,
 ) -> frozenset[str]:
     """Return nullable columns of integers and booleans that lack values.
 
@@ -123,8 +119,7 @@ def with_missing(
         files: with their footers.
         schema: of all of them; a file of a table may lack columns, which have no values there.
         columns: to check, among those in the schema; empty for all.
-        retry_policy: retries of the storage.
-        opened: opens a file.
+        access: to the storage.
 
     Raises:
         OSError: if the storage does not return what is searched.
@@ -137,7 +132,9 @@ def with_missing(
     found, untold = _told(files, asked)
 
     def look(place: _Place) -> None:
-        if place.column not in found and retry_policy.read(lambda: _lacks(place, opened)):
+        if place.column not in found and access.retry_policy.read(
+            lambda: _lacks(place, access.opened)
+        ):
             found.add(place.column)
 
     with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
@@ -216,8 +213,7 @@ def read_fragment(
     fragment: Fragment,
     columns: Sequence[str],
     chunk_rows: int,
-    retry_policy: RetryPolicy = READS,
-    opened: Opener = open_file,
+    access: FileAccess = ACCESS,
 ) -> Iterator[Columns]:
     """Yield the rows of a fragment in tables of `chunk_rows` rows; the last may be smaller.
 
@@ -225,17 +221,16 @@ def read_fragment(
         fragment: to read.
         columns: to read; empty for all.
         chunk_rows: maximum rows of a table.
-        retry_policy: retries of the storage.
-        opened: opens a file.
+        access: to the storage.
 
     Raises:
         DataError: with file and row groups, if they cannot be decoded.
         InfrastructureError: with the same, if the storage does not return them.
     """
-    retrier, done = ReadRetrier(fragment, retry_policy, opened), 0
+    retrier, done = ReadRetrier(fragment, access), 0
     while True:
         try:
-            for chunk in islice(_chunks(fragment, columns, chunk_rows, opened), done, None):
+            for chunk in islice(_chunks(fragment, columns, chunk_rows, access.opened), done, None):
                 yield chunk
                 done += 1
         except (OSError, pa.ArrowException) as error:
@@ -248,8 +243,7 @@ def read_sample(
     fragment: Fragment,
     columns: Sequence[str],
     rows: int,
-    retry_policy: RetryPolicy = READS,
-    opened: Opener = open_file,
+    access: FileAccess = ACCESS,
 ) -> Columns:
     """Return the first rows of a fragment, without reading a large row group whole.
 
@@ -258,11 +252,11 @@ def read_sample(
         InfrastructureError: with the same, if the storage does not return them.
     """
     groups, wanted = list(fragment.row_groups), list(columns) or None
-    retrier = ReadRetrier(fragment, retry_policy, opened)
+    retrier = ReadRetrier(fragment, access)
     while True:
         try:
             with (
-                opened(fragment.path) as raw,
+                access.opened(fragment.path) as raw,
                 pq.ParquetFile(
                     raw, pre_buffer=True, coerce_int96_timestamp_unit=_INT96_UNIT
                 ) as file,
@@ -350,9 +344,7 @@ def _tables(
         yield pa.Table.from_batches([batch])
 
 
-def read_footers(
-    files: Sequence[Found], field: str, retry_policy: RetryPolicy, opened: Opener
-) -> list[pq.FileMetaData]:
+def read_footers(files: Sequence[Found], field: str, access: FileAccess) -> list[pq.FileMetaData]:
     """Return the footers of files, in order.
 
     Raises:
@@ -361,7 +353,7 @@ def read_footers(
     """
     # In a bucket each needs two requests, without work in between.
     with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
-        return list(pool.map(lambda file: _footer(file.where, field, retry_policy, opened), files))
+        return list(pool.map(lambda file: _footer(file.where, field, access), files))
 
 
 @contextlib.contextmanager
@@ -387,13 +379,13 @@ def _opened(
         yield file
 
 
-def _footer(file: str, field: str, retry_policy: RetryPolicy, opened: Opener) -> pq.FileMetaData:
+def _footer(file: str, field: str, access: FileAccess) -> pq.FileMetaData:
     def read() -> pq.FileMetaData:
-        with opened(file) as raw:
+        with access.opened(file) as raw:
             return pq.read_metadata(raw)
 
     try:
-        return retry_policy.read(read)
+        return access.retry_policy.read(read)
     except (OSError, pa.ArrowException) as error:
         if is_passing(error):
             raise InfrastructureError(f"{field}.path: {file}: {error}", "storage") from error

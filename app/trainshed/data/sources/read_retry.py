@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from trainshed.data.sampler.fragments import Fragment
-    from trainshed.data.sources.opener import Opener
-    from trainshed.retry import RetryPolicy
+    from trainshed.data.sources.opener import FileAccess
 
 
 class ReadRetrier:
@@ -24,15 +23,14 @@ class ReadRetrier:
 
     Args:
         fragment: that is read.
-        retry_policy: remaining retries.
-        opened: opens its file.
+        access: to the storage.
     """
 
-    def __init__(self, fragment: Fragment, retry_policy: RetryPolicy, opened: Opener) -> None:
+    def __init__(self, fragment: Fragment, access: FileAccess) -> None:
         self._fragment = fragment
-        self._pauses = iter(retry_policy.pauses)
-        self._rest = retry_policy.rest
-        self._opened = opened
+        self._pauses = iter(access.retry_policy.pauses)
+        self._rest = access.retry_policy.rest
+        self._opened = access.opened
         self._seen: set[bytes] = set()
 
     def take(self, error: OSError | pa.ArrowException) -> None:

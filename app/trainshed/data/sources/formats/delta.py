@@ -51,7 +51,7 @@ class Delta(Table):
         partitions: list[dict[str, object]] = [each.get("partition") or {} for each in added]
         fragments: list[Fragment] = []
         described: list[File] = []
-        footers = read_footers(files, field, access.retry_policy, access.opened)
+        footers = read_footers(files, field, access)
         with_footers = list(zip(files, footers, strict=True))
         for number, (file, footer) in enumerate(with_footers):
             described.append(describe(file, footer))
@@ -65,8 +65,7 @@ class Delta(Table):
         floats = with_missing(
             with_footers,
             pa.schema([each for each in schema if each.name in stored]),
-            retry_policy=access.retry_policy,
-            opened=access.opened,
+            access=access,
         )
         floats |= {
             name

@@ -174,7 +174,7 @@ def _cut(
         for where, task in snapshot.tasks.items()
         if not task.delete_files and task.file.file_format == "PARQUET"
     }
-    footers = read_footers(list(plain.values()), field, access.retry_policy, access.opened)
+    footers = read_footers(list(plain.values()), field, access)
     by_path = dict(zip(plain, footers, strict=True))
     files: list[File] = []
     fragments: list[Fragment] = []
@@ -197,7 +197,7 @@ def _cut(
             rows = None if deletes else file.record_count
             fragments.append(Fragment(where, number, (), rows, size, constants=constants))
     assert scan.schema
-    counted = with_missing(as_stored, scan.schema, columns, access.retry_policy, access.opened)
+    counted = with_missing(as_stored, scan.schema, columns, access)
     floats = counted | {
         each.name
         for each in scan.schema

@@ -132,7 +132,8 @@ def _check_passed_over(info: tarfile.TarInfo, name: str, where: str) -> None:
     """Refuse members without content that a row may need."""
     if info.type == tarfile.GNUTYPE_SPARSE:
         raise DataError(f"{where}: files with holes are not read")
-    if info.type in _LINKS and _is_of_a_file(name):
+    # A name with a suffix is that of a file rather than a folder.
+    if info.type in _LINKS and "." in name.rpartition("/")[2].lstrip("."):
         kind, option = _LINKS[info.type]
         raise DataError(
             f"{where}: a {kind} link to {info.linkname} is not read: tar {option} packs "
@@ -162,11 +163,6 @@ def _header(block: bytes, where: str) -> tarfile.TarInfo:
         return tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
     except tarfile.HeaderError as error:
         raise DataError(f"{where}: no header of a member: {error}") from error
-
-
-def _is_of_a_file(link: str) -> bool:
-    """Return whether a link's name suggests a file rather than a folder."""
-    return "." in link.rpartition("/")[2].lstrip(".")
 
 
 def _cut_off(where: str, num_bytes: int) -> DataError:
