@@ -88,7 +88,7 @@ class Taker:
         began, first, rows = time.perf_counter(), None, 0
         for epoch in count():
             at = self._feeds.passing(self._name, "train", Position(epoch=epoch))
-            batches = self._feeds.batches(self._name, at, lambda batch: batch)
+            batches = self._feeds.feed(self._name).batches(at)
             for batch in batches:
                 now = time.perf_counter()
                 first = now if first is None else first

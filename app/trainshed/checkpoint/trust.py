@@ -5,7 +5,6 @@ A pickled object runs code when it is loaded, and anyone who can write to the st
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +14,8 @@ from numpy._core.multiarray import _reconstruct, scalar
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 # Beyond what torch considers safe: values of NumPy and Python that run no other code.
@@ -29,11 +29,9 @@ _PLAIN: tuple[Callable[..., object], ...] = (
 )
 
 
-@contextlib.contextmanager
-def plain_values() -> Iterator[None]:
+def plain_values() -> AbstractContextManager[None]:
     """Allow plain values of NumPy in torch.load(weights_only=True)."""
-    with torch.serialization.safe_globals(list(_PLAIN)):
-        yield
+    return torch.serialization.safe_globals(list(_PLAIN))
 
 
 def check_plain(file: Path) -> None:

@@ -58,7 +58,8 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._before: threading.Thread | None = None
         self._made = threading.Event()
-        self._done: list[WriteResult] = []
+        # All that have finished since the start, in order.
+        self.finished: list[WriteResult] = []
 
     def begin(self, content: Content, manifest: Manifest) -> None:
         """Start to write; requires `wait_for_memory` since the previous call."""
@@ -83,11 +84,6 @@ class Writer:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
-
-    @property
-    def finished(self) -> list[WriteResult]:
-        """Return all that have finished since the start, in order."""
-        return self._done
 
     def _write(
         self,
@@ -117,4 +113,4 @@ class Writer:
             before.join()
         # Entries accumulate until the run ends.
         light = manifest.model_copy(update={"data": None})
-        self._done.append(WriteResult(light, folder, failed, put_seconds))
+        self.finished.append(WriteResult(light, folder, failed, put_seconds))

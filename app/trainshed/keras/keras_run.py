@@ -149,7 +149,7 @@ class KerasRun(EpochRun):
             return {}
         if at.first_step == 0:  # else an earlier attempt has told them
             told.on_epoch_begin(epoch)
-        batches = self._feeds.batches(dataset, at, lambda batch: batch)
+        batches = self._feeds.feed(dataset).batches(at)
         batches.while_waiting = self._while_waiting
         taken = self._each_waited_for(self._loop.phase_timer.waiting_for(batches, dataset))
         if reading is not None:
@@ -188,7 +188,7 @@ class KerasRun(EpochRun):
             self._share_statistics(model)
             at = self._whole(dataset)
             steps = self._waited_for(lambda: feed.steps(at)).count
-            batches = self._feeds.batches(dataset, at, lambda batch: batch)
+            batches = self._feeds.feed(dataset).batches(at)
             batches.while_waiting = self._end_evaluation
             try:
                 with self._fed(batches, self._scored(batches), pair, trains=False) as fed:

@@ -17,8 +17,7 @@ from trainshed.worker.dataset_registry import DatasetRegistry
 from trainshed.worker.examples import keep_examples
 from trainshed.worker.loop import StopTraining, TrainingLoop
 from trainshed.worker.plain_function import PlainFunction
-from trainshed.worker.start_event import announce
-from trainshed_api.progress import WarningEvent
+from trainshed_api.progress import ResumePoint, Started, WarningEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -226,7 +225,29 @@ class BaseRun:
 
     def announce(self) -> None:
         """Report that training begins, from which step, and the number of rows if known."""
-        announce(self._job, self._loop, self.plain_function, self.planned_steps(), self.warn)
+        steps, job, saver = self.planned_steps(), self._job, self._loop.saver
+        for refused in saver.refused:
+            self.warn(refused)
+        if saver.start is None:
+            resumed_from = self.plain_function.resume_point
+        else:
+            begun = saver.position
+            resumed_from = ResumePoint(
+                checkpoint=str(saver.start), epoch=begun.epoch, step=begun.step
+            )
+        started = Started(
+            time=time.time(),
+            run=job.name,
+            attempt=job.attempt,
+            workers=self.world_size,
+            rows={name: plan.rows for name, plan in job.plans.items() if plan.rows is not None},
+            epochs=job.epochs,
+            steps=steps,
+            folder=str(job.folder.parent.parent),
+            resumed_from=resumed_from,
+            step_name=self._loop.board.step_name,
+        )
+        self._loop.say_now([started])
 
     def wants_stop(self) -> bool:
         """Return whether the run was asked to stop, the same on all ranks. A collective."""

@@ -258,7 +258,7 @@ class Run(EpochRun):
         is_done = self._step.is_in_weights
         self._step.leave()
         if is_done:
-            self._loop.count_step(self._step.rows)
+            self._loop.count_step(self._step.total)
 
     def _check_optimizer_step(self, *_: object) -> None:
         """Refuse a step in a part of a batch after which gradients are not synchronized."""
@@ -421,7 +421,7 @@ class Run(EpochRun):
         most_parts: int = 1,
     ) -> Generator[Batch, None, None]:
         """Yield the batches of a pass on this worker's device."""
-        fed = self._feeds.batches(name, at, self._prefetcher.stage, most_parts)
+        fed = self._feeds.feed(name).batches(at, self._prefetcher.stage, most_parts)
         fed.while_waiting = while_waiting
         return self._prefetcher.carried(fed)
 

@@ -15,12 +15,10 @@ from trainshed.data.sampler.shuffle_windows import same_place
 from trainshed.data.sources.column_arrays import num_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from trainshed.checkpoint.manifest import DatasetPosition
     from trainshed.coordinator.actor import Coordinator
-    from trainshed.data.loader.batches import Batch
-    from trainshed.data.loader.prefetch import Prefetched
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.description import Described
     from trainshed.data.sources.column_arrays import Columns
@@ -91,26 +89,11 @@ class DatasetRegistry:
         )
         return {plan.name: known for plan, known in described if known}
 
-    def batches(
-        self, name: str, at: EpochPass, stage: Callable[[Batch], Batch], most_parts: int = 1
-    ) -> Prefetched[Batch]:
-        """Return this rank's batches of a pass, prepared and staged in a thread."""
-        return self.feed(name).batches(at, stage, most_parts)
-
     def columns(self, name: str, kind: Kind) -> Iterator[Columns]:
         """Yield a rank's rows of a whole dataset in file order, on each call."""
-        feed = self.feed(name)
-        at = EpochPass(
-            dataset=name,
-            kind=kind,
-            epoch=0,
-            first_step=0,
-            world_size=self.world_size,
-            batch_size=self.world_size * TABLE_ROWS,
-            seed=self._job.seed,
-            group=self.group,
-        )
-        return (columns for columns in feed.columns(at) if num_rows(columns))
+        at = self.passing(name, kind, Position())
+        at = replace(at, batch_size=self.world_size * TABLE_ROWS)
+        return (columns for columns in self.feed(name).columns(at) if num_rows(columns))
 
     def passing(self, name: str, kind: Kind, position: Position) -> EpochPass:
         """Return the pass over a dataset in the current epoch."""
@@ -166,16 +149,7 @@ class DatasetRegistry:
 
     def sharing(self, name: str, epoch: int) -> EpochPass:
         """Return a pass that gives each rank equally many rows."""
-        return EpochPass(
-            dataset=name,
-            kind="even",
-            epoch=epoch,
-            first_step=0,
-            world_size=self.world_size,
-            batch_size=self._job.batch_size,
-            seed=self._job.seed,
-            group=self.group,
-        )
+        return self.passing(name, "even", Position(epoch=epoch))
 
     def planned_steps(self, position: Position) -> int | None:
         """Return the steps of the whole run if the row counts are known, or the spec needs them."""

@@ -9,21 +9,23 @@ import ray.train
 
 from trainshed.checkpoint import ray_snapshot
 from trainshed.checkpoint.store import is_ours
-from trainshed.data.loader.worker_shard import share_of
+from trainshed.data.loader.arrow_blocks import to_block
 from trainshed.data.sampler.stage_time import WAIT, Spent, StageKey
 from trainshed.data.sources.stage_timer import STAGE_TIMER
 from trainshed.planning.ignored_fields import warning_for_loops, warning_for_shards
 from trainshed.ray_compat.checkpoint_reads import CheckpointReads
+from trainshed.ray_compat.data_iterator import IteratorFacts, PlannedShard
 from trainshed.worker import pass_counter
 from trainshed.worker.pass_counter import Passes
 from trainshed.worker.phase_timer import WAITING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from ray.data.block import Block
 
     from trainshed.coordinator.actor import Coordinator
     from trainshed.data.sampler.epoch_pass import EpochPass
-    from trainshed.ray_compat.data_iterator import PlannedShard
     from trainshed.storage.folder import Folder
     from trainshed.worker.attempt_config import AttemptConfig
     from trainshed.worker.dataset_registry import DatasetRegistry
@@ -88,8 +90,15 @@ class PlainFunction:
                 if self._feeds.rank == 0:
                     self._coordinator.hold(WAITING, waited)
 
-            first = not self._shards
-            self._shards[name] = share_of(feed, self._feeds.world_size, begin, end)
+            def blocks() -> Iterator[Block]:
+                tables = feed.columns(begin(), feed.plan.block_rows)
+                return (to_block(columns) for columns in tables)
+
+            first, source = not self._shards, feed.plan.source
+            facts = IteratorFacts(
+                name, f"{name}: cache {feed.plan.cache}", source.schema if source else None
+            )
+            self._shards[name] = PlannedShard(facts, self._feeds.world_size, blocks, end)
             message = warning_for_shards(self._job.unheeded, self.asked_for_run)
             if first and message and self._feeds.group == 1:
                 self._warn(message)

@@ -49,7 +49,8 @@ class Step:
     # Counts started steps, so that an iterator can recognize its own.
     number: int = 0
     _rows: int | None = None
-    _total: int = 0
+    # Rows of the step over all ranks.
+    total: int = 0
     _is_weighted: bool = False
     # Number of parts that have begun.
     _num_parts: int = 0
@@ -66,7 +67,7 @@ class Step:
         """
         if self.is_under_way and not counts:
             return
-        self._rows, self._total = part.rows, part.total
+        self._rows, self.total = part.rows, part.total
         self.has_stepped = False
         self.number += 1
         self._num_parts = 1 if self.is_last_part else self._num_parts + 1
@@ -89,11 +90,6 @@ class Step:
         """Return whether the weights include the current step."""
         is_done = self.has_stepped or (self._is_weighted and self.is_last_part)
         return self.is_under_way and is_done
-
-    @property
-    def rows(self) -> int:
-        """Return the rows of the step over all ranks."""
-        return self._total
 
     def weigh(
         self, loss: torch.Tensor, weight: torch.Tensor | None = None, name: str = "optimizer"
@@ -125,9 +121,9 @@ class Step:
             weights.append(fetch(weight.reshape(1)))
             return loss * weight
         weights.append(None)
-        if self._rows is None or self._rows * self.world_size == self._total:
+        if self._rows is None or self._rows * self.world_size == self.total:
             return loss
-        return loss * (self._rows * self.world_size / self._total)
+        return loss * (self._rows * self.world_size / self.total)
 
     def gradient_scale(self, control: Control, name: str = "optimizer") -> float | None:
         """Return the missing factor of the step's gradients; None if no weight counts.
@@ -179,9 +175,9 @@ class Step:
             return
         if self.accumulate > 1:
             raise self._unweighted()
-        if self._total % self.world_size:
+        if self.total % self.world_size:
             raise RuntimeError(
-                f"spec.batchSize: {self._total} rows do not split evenly over {self.world_size} "
+                f"spec.batchSize: {self.total} rows do not split evenly over {self.world_size} "
                 "workers; use backward_step, which weighs them, or an even batch size"
             )
 

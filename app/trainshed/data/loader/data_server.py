@@ -102,7 +102,8 @@ class DataServer:
         # The newest worker group: passes of earlier groups may never be read to their end.
         self._group = 0
         self._lock = threading.RLock()
-        self._spent: Spending = {}
+        # The time that all tasks and ranks have spent on rows.
+        self.spent: Spending = {}
         execution.configure(limits.cpus, dict(limits.node_labels))
 
     def start(self) -> None:
@@ -150,12 +151,7 @@ class DataServer:
     def spend(self, spending: Spending) -> None:
         """Add the time that a task, or a rank, has spent on rows since its last report."""
         with self._lock:
-            self._spent = added(self._spent, spending)
-
-    @property
-    def spent(self) -> Spending:
-        """Return the time that all tasks and ranks have spent on rows."""
-        return self._spent
+            self.spent = added(self.spent, spending)
 
     def take(self, at: EpochPass, rank: int) -> Slice | Left | None:
         """Return the next slice of a rank in a pass, None at its end; waits for it.
@@ -317,7 +313,7 @@ class DataServer:
 
     def _sizes(self, plan: DatasetPlan) -> ray_datasets.Sizes:
         """Return how much of a pass is made at once; nodes may have joined since the last one."""
-        seconds = seconds_a_row(self._spent, plan.name, [part.name for part in plan.parts])
+        seconds = seconds_a_row(self.spent, plan.name, [part.name for part in plan.parts])
         if seconds is None:
             seconds = max(each.row_seconds for each in plan.parts or (plan,))
         bytes_a_second = plan.row_bytes / seconds if seconds else math.inf

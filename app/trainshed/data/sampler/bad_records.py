@@ -99,14 +99,10 @@ class BadRecordLog:
         self._field = field
         self._limit = limit
         self._likely_rows = likely_rows
-        self._rows: dict[tuple[str, int, int], int] = {}
-        self._all_rows = 0
+        self._by_fragment: dict[tuple[str, int, int], int] = {}
+        # Skipped rows, each counted once.
+        self.rows = 0
         self._first: dict[tuple[str, str], BadRecord] = {}
-
-    @property
-    def rows(self) -> int:
-        """Return the number of skipped rows, each counted once."""
-        return self._all_rows
 
     @property
     def first(self) -> tuple[BadRecord, ...]:
@@ -115,12 +111,12 @@ class BadRecordLog:
 
     def take(self, told: BadRecordList) -> bool:
         """Add a report; return whether it has more than was known."""
-        new = told.rows - self._rows.get(told.fragment, 0)
+        new = told.rows - self._by_fragment.get(told.fragment, 0)
         if new <= 0:
             return False
         # Updated by difference: there may be as many fragments as calls.
-        self._rows[told.fragment] = told.rows
-        self._all_rows += new
+        self._by_fragment[told.fragment] = told.rows
+        self.rows += new
         for record in told.first:
             if len(self._first) < FIRST:
                 self._first.setdefault((record.path, record.place), record)

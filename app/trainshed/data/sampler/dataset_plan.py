@@ -14,7 +14,7 @@ import numpy as np
 
 from trainshed.data.sampler.function import Function, are_grouped, most_asked, with_types
 from trainshed.data.sampler.permutation import first_rows
-from trainshed.data.sampler.sizes import Size, megabytes
+from trainshed.data.sampler.sizes import Measured, Size, megabytes
 from trainshed_api.data import LOCAL_BUFFER
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.quantity import parse_bytes
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.bad_records import Tell
     from trainshed.data.sampler.fragments import Source
     from trainshed.data.sampler.permutation import Indices
-    from trainshed.data.sampler.sizes import CacheMemory, Measured
+    from trainshed.data.sampler.sizes import CacheMemory
     from trainshed_api.transforms import FunctionSpec
     from trainshed_api.v1alpha1 import DatasetSpec, FeedSpec, ShuffleSpec
 
@@ -325,23 +325,18 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
     """
     field = f"spec.data.datasets.{name}"
     skips_bad = spec.on_bad_record == "skip"
-    growth = measured.growth if measured else 1.0
-    rows = _grown(source, growth) if source else None
+    sample = measured or Measured(ROW_BYTES, keeps_rows=True)
+    rows = _grown(source, sample.growth) if source else None
     transforms = transforms_of(spec, field)
     augments = tuple(
         _function_of(augment, f"{field}.augment[{position}]")
         for position, augment in enumerate(spec.augment)
     )
-    # By kind, or by the sample.
-    changes_rows = any(function.changes_rows for function in transforms) or bool(
-        measured and not measured.keeps_rows
-    )
+    changes_rows = any(function.changes_rows for function in transforms)
     num_bytes = int(measured.row_bytes * rows) if rows and measured else None
     size = measured.size(rows) if rows and measured else None
     if size is None or are_grouped(transforms):
         cache, reason = _whole_cache(spec, size, memory, field)
-    elif spec.cache != "auto":
-        cache, reason = spec.cache, "requested"
     else:
         cache, reason = _best_cache(spec, size, memory, num_workers, is_mixed=is_mixed)
     return DatasetPlan(
@@ -349,8 +344,8 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         source=source,
         use=_use(spec, field),
         columns=spec.read.columns,
-        transforms=with_types(transforms, measured.types if measured else ()),
-        augments=with_types(augments, measured.augmented_types if measured else ()),
+        transforms=with_types(transforms, sample.types),
+        augments=with_types(augments, sample.augmented_types),
         cache=cache,
         reason=reason,
         shuffle=spec.shuffle,
@@ -358,17 +353,17 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         feed=spec.feed,
         num_bytes=num_bytes,
         size=size,
-        read_bytes=measured.read_bytes if measured else 0.0,
+        read_bytes=sample.read_bytes,
         rows_per_epoch=spec.rows_per_epoch,
-        changes_rows=skips_bad or changes_rows,
-        growth=growth,
-        row_seconds=measured.row_seconds if measured else 0.0,
+        changes_rows=skips_bad or changes_rows or not sample.keeps_rows,
+        growth=sample.growth,
+        row_seconds=sample.row_seconds,
         steps=spec.steps,
         may_learn=may_learn and not is_mixed,
         bad_record_limit=spec.bad_record_limit if skips_bad else None,
         task_cpus=spec.task.cpus,
         task_memory=parse_bytes(spec.task.memory) if spec.task.memory else None,
-        column_types=measured.columns if measured else (),
+        column_types=sample.columns,
     )
 
 
@@ -498,6 +493,8 @@ def _whole_cache(
 def _best_cache(
     spec: DatasetSpec, size: Size, memory: CacheMemory, num_workers: int, *, is_mixed: bool
 ) -> tuple[Cache, str]:
+    if spec.cache != "auto":
+        return spec.cache, "requested"
     mode = spec.shuffle.mode
     share = size if mode == "global" or not spec.split else size.part(1 / num_workers)
     fits = share.most <= WORKER_SHARE * memory.worker
