@@ -5,9 +5,9 @@ A format whose options are not named here takes none. How each is read is the ru
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, Self, get_args
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from trainshed_api.errors import Problem, RuleError, show_value
 from trainshed_api.schema import Boolean, Count, Integer, NonEmpty, SpecModel
@@ -34,9 +34,23 @@ FormatName = Literal[
     "iceberg",
 ]
 FORMATS: tuple[FormatName, ...] = get_args(FormatName)
+
 # Of a column of a text file: how its values are written says the rest.
 ColumnType = Literal["bool", "int32", "int64", "float32", "float64", "string"]
 OneCharacter = Annotated[str, Field(min_length=1, max_length=1)]
+# Encodings of one byte a character, whose first 128 are ASCII: their files can be cut at line ends.
+Encoding = Literal[
+    "utf-8",
+    "latin-1",
+    "iso-8859-2",
+    "iso-8859-15",
+    "windows-1250",
+    "windows-1251",
+    "windows-1252",
+    "windows-1253",
+    "windows-1254",
+    "koi8-r",
+]
 # Of a recording, in seconds.
 Length = Annotated[float, Field(ge=0.001, le=86_400)]
 
@@ -49,6 +63,24 @@ class CsvOptions(SpecModel):
     """Of comma-separated values."""
 
     delimiter: OneCharacter = Field(default=",", description="Between two values.")
+    quote: Annotated[str, Field(max_length=1)] = Field(
+        default='"', description="Around a value that has delimiters; empty: quotes are text."
+    )
+    escape: OneCharacter | None = Field(
+        default=None,
+        description="Before a quote inside a value, such as the backslash of Spark and MySQL.",
+    )
+    comment: OneCharacter | None = Field(
+        default=None, description="Skip lines that begin with this character."
+    )
+    decimal: Literal[".", ","] = Field(default=".", description="Decimal point of numbers.")
+    null_values: tuple[str, ...] = Field(
+        default=(),
+        description="Texts that mean a missing number, beside the usual ones such as NA and null.",
+    )
+    encoding: Encoding = Field(
+        default="utf-8", description="Encoding of the files; convert files in any other one."
+    )
     header: Boolean = Field(default=True, description="Whether a file's first line names columns.")
     names: tuple[NonEmpty, ...] = Field(
         default=(), description="The columns, where no header names them."
@@ -61,6 +93,17 @@ class CsvOptions(SpecModel):
         default=False,
         description="Whether values in quotes may have line ends: each file is then read whole.",
     )
+
+    @model_validator(mode="after")
+    def _characters_differ(self) -> Self:
+        given = (self.delimiter, self.quote, self.escape, self.comment)
+        used = [character for character in given if character]
+        if len({*used}) < len(used) or any(not c.isascii() or c.isalnum() for c in used):
+            what = "delimiter, quote, escape and comment"
+            raise ValueError(f"{what} that differ and are ASCII, but no letters or digits")
+        if self.comment and self.multiline:
+            raise ValueError("comment or multiline, not both: a quoted line may begin alike")
+        return self
 
 
 class JsonOptions(SpecModel):
@@ -201,5 +244,5 @@ def _problem(name: str, model: type[SpecModel], detail: Mapping[str, object]) ->
     if detail["type"] == "extra_forbidden":
         valid = f"format {name} has {known}" if known else f"format {name} has no options"
         return Problem(field, None, f"unknown option; {valid}")
-    message = str(detail["msg"])
+    message = str(detail["msg"]).removeprefix("Value error, ")
     return Problem(field, show_value(detail["input"]), message[:1].lower() + message[1:])

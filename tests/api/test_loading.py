@@ -339,7 +339,7 @@ MISTAKES: dict[str, Mistake] = {
     "an unknown option of a format": Mistake(
         train_dataset(read={"format": "csv", "path": "x", "options": {"sep": ";"}}),
         "spec.data.datasets.train.read.options.sep: unknown option; format csv has delimiter, "
-        "header, names, types, multiline",
+        "quote, escape, comment, decimal, nullValues, encoding, header, names, types, multiline",
     ),
     "a wrong option of a format": Mistake(
         train_dataset(read={"format": "csv", "path": "x", "options": {"delimiter": ";;"}}),

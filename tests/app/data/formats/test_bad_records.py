@@ -46,7 +46,7 @@ FILES: dict[str, Broken] = {
         "a.csv",
         b"x,y\n1,a\n2,b\n4,\xff\n3,c\n",
         ("byte 12",),
-        "invalid UTF8.*have to be UTF-8",
+        "invalid UTF8.*see options.encoding",
     ),
     "csv: a quote that is not closed": Broken(
         "csv", "a.csv", b'x,y\n1,a\n2,b\n3,c\n4,"b\n5,b\n', ("byte 16",), "a quote is not closed"

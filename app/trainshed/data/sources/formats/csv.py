@@ -52,7 +52,9 @@ LINE_ENDS = b"\r\n"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Maximum size of a record: a longer one has an unclosed quote.
 MOST_RECORD_BYTES = 16 * 2**20
-_QUOTE, _LINE_FEED, _CARRIAGE_RETURN = b'"\n\r'
+_LINE_FEED, _CARRIAGE_RETURN = b"\n\r"
+# Texts that mean a missing number in any file.
+_NULLS = tuple(pacsv.ConvertOptions().null_values)
 # Reasons of bad records, and the option that reads them.
 _MULTILINE = "options.multiline: true reads values with line ends"
 _SPREAD = f"a value in quotes has line ends; {_MULTILINE}"
@@ -75,8 +77,11 @@ class Csv(Format):
             try:
                 return _head(path, scan, opened)
             except pa.ArrowException as error:
-                got, expected = f"{path}", f"comma-separated values ({error})"
-                raise SpecError([Problem(f"{field}.path", got, expected)]) from error
+                expected = f"comma-separated values ({error})"
+                raise SpecError([Problem(f"{field}.path", path, expected)]) from error
+            except UnicodeDecodeError as error:
+                expected = f"a header in {options.encoding}; see options.encoding"
+                raise SpecError([Problem(f"{field}.path", path, expected)]) from error
 
         schema, floats = shared_schema(files, told, options.types, field)
         scan = replace(scan, schema=schema, floats=floats)
@@ -99,7 +104,35 @@ class Csv(Format):
 
 
 def _parsing(options: CsvOptions) -> pacsv.ParseOptions:
-    return pacsv.ParseOptions(delimiter=options.delimiter, newlines_in_values=options.multiline)
+    return pacsv.ParseOptions(
+        delimiter=options.delimiter,
+        quote_char=options.quote or False,
+        escape_char=options.escape or False,
+        newlines_in_values=options.multiline,
+    )
+
+
+def _converting(options: CsvOptions) -> pacsv.ConvertOptions:
+    return pacsv.ConvertOptions(
+        decimal_point=options.decimal, null_values=[*_NULLS, *options.null_values]
+    )
+
+
+def _without_comments(block: bytes, options: CsvOptions) -> bytes:
+    """Return a block with empty lines instead of comments, at the same byte positions."""
+    if options.comment is None or options.comment.encode() not in block:
+        return block
+    comment = re.compile(rb"^%b[^\n]*" % re.escape(options.comment.encode()), re.MULTILINE)
+    return comment.sub(lambda found: b"\n" * len(found[0]), block)
+
+
+def _in_utf8(block: bytes, options: CsvOptions) -> bytes:
+    """Return a block in UTF-8.
+
+    Raises:
+        UnicodeDecodeError: for a byte that the encoding does not have.
+    """
+    return block if options.encoding == "utf-8" else block.decode(options.encoding).encode()
 
 
 def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
@@ -107,11 +140,15 @@ def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
 
     None if all lines are empty.
     """
-    options, head = scan.options_as(CsvOptions), head_of(path, opened).lines.lstrip(LINE_ENDS)
+    options = scan.options_as(CsvOptions)
+    head = _without_comments(head_of(path, opened).lines, options).lstrip(LINE_ENDS)
+    head = _in_utf8(head, options)
     if not head:
         return None
     if b"\n" not in head and b"\r" in head.rstrip(LINE_ENDS):
         raise pa.ArrowInvalid("lines end by a carriage return alone")
+    if options.quote and options.escape is None and _escaped_quote(options).search(head):
+        raise pa.ArrowInvalid("a backslash before a quote in a value; see options.escape")
     names, head = list(options.names), head if head.endswith(b"\n") else head + b"\n"
     reading = pacsv.ReadOptions(
         use_threads=False,
@@ -123,11 +160,20 @@ def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
     parsing = _parsing(options)
     if scan.skips_bad:
         parsing.invalid_row_handler = _pass_over
-    schema = told_types(pacsv.read_csv(pa.BufferReader(head), reading, parsing))
+    converting = _converting(options)
+    schema = told_types(pacsv.read_csv(pa.BufferReader(head), reading, parsing, converting))
     # Invalid UTF-8 is an error, and does not turn texts into bytes.
     return pa.schema(
         [each.with_type(pa.string()) if pa.types.is_binary(each.type) else each for each in schema]
     )
+
+
+def _escaped_quote(options: CsvOptions) -> re.Pattern[bytes]:
+    """Return a pattern of a quoted value that a backslash and a quote would end in its middle."""
+    pattern = rb"(?:^|[D\r\n])Q[^Q\r\n]*\\Q[^QD\r\n]"
+    for name, character in ((b"Q", options.quote), (b"D", options.delimiter)):
+        pattern = pattern.replace(name, re.escape(character.encode()))
+    return re.compile(pattern)
 
 
 def _pass_over(_: pacsv.InvalidRow) -> str:
@@ -142,19 +188,20 @@ def _parsed(
     scan = _as_in_file(fragment.path, scan, opened)
     blocks = line_blocks(fragment, opened)
     if options.multiline:
-        blocks = _record_blocks(fragment.path, blocks, options.delimiter)
+        blocks = _record_blocks(fragment.path, blocks, options)
 
     def cut(text: bytes) -> list[bytes]:
         # A quoted value may continue in the next block, whose first lines are then not rows.
-        while len(_quotes(text, options.delimiter)) % 2 and len(text) <= MOST_RECORD_BYTES:
+        while len(_quotes(text, options)) % 2 and len(text) <= MOST_RECORD_BYTES:
             if (following := next(blocks, None)) is None:
                 break
-            text += following[1]
-        return cut_records(text, options.delimiter)
+            text += _without_comments(following[1], options)
+        return cut_records(text, options)
 
     parse = partial(_parse, scan=scan, columns=columns)
     skips = options.header and not (fragment.span and fragment.span[0])
-    for place, block in blocks:
+    for place, found_block in blocks:
+        block = _without_comments(found_block, options)
         begin = _header_end(block, options) if skips else 0
         skips = False
         records = RecordBlock(fragment.path, place + begin, block[begin:])
@@ -186,7 +233,7 @@ def _told(bad: BadRecord, scan: Scan) -> BadRecord:
         return bad
     hint = "options.types may name a type that holds all values of a column"
     if "invalid UTF8" in bad.reason:
-        hint = "texts of all files have to be UTF-8"
+        hint = "see options.encoding"
     return replace(bad, reason=f"{bad.reason}; {hint}")
 
 
@@ -200,8 +247,8 @@ def _as_in_file(path: str, scan: Scan, opened: Opener) -> Scan:
     assert schema
     if options.names or not options.header:
         return scan
-    head = first_bytes(path, opened, HEADER_BYTES)
-    header = head[: _header_end(head, options)].strip(LINE_ENDS)
+    head = _without_comments(first_bytes(path, opened, HEADER_BYTES), options)
+    header = _in_utf8(head[: _header_end(head, options)].strip(LINE_ENDS), options)
     if not header:
         return scan
     found = pacsv.read_csv(pa.BufferReader(header + b"\n"), None, _parsing(options)).schema.names
@@ -215,7 +262,7 @@ def _header_end(block: bytes, options: CsvOptions) -> int:
     """Return the end of the header, which empty lines may precede."""
     begin = len(block) - len(block.lstrip(LINE_ENDS))
     if options.multiline and block[begin:]:
-        return begin + len(cut_records(block[begin:], options.delimiter)[0])
+        return begin + len(cut_records(block[begin:], options)[0])
     return block.find(b"\n", begin) + 1 or len(block)
 
 
@@ -230,14 +277,13 @@ def _parse(block: bytes, *, scan: Scan, columns: Sequence[str]) -> pa.Table:
     assert schema
     if not block.strip():
         return schema.empty_table().select(list(columns))
-    names = schema.names
+    names, block = schema.names, _in_utf8(block, options)
     reading = pacsv.ReadOptions(use_threads=False, block_size=len(block), column_names=names)
 
     def parse(kinds: pa.Schema) -> pa.Table:
-        converting = pacsv.ConvertOptions(
-            column_types={each.name: each.type for each in kinds},
-            include_columns=list(columns),
-        )
+        converting = _converting(options)
+        converting.column_types = {each.name: each.type for each in kinds}
+        converting.include_columns = list(columns)
         return pacsv.read_csv(pa.BufferReader(block), reading, _parsing(options), converting)
 
     try:
@@ -265,7 +311,7 @@ def _num_lines(block: bytes) -> int | None:
 
 def _misquoted(text: bytes, options: CsvOptions) -> str | None:
     """Return the error in the quotes of a text that begins with a record."""
-    quotes = _quotes(text, options.delimiter)
+    quotes = _quotes(text, options)
     if len(quotes) % 2:
         return _OPEN
     if options.multiline or len(_record_ends(text, quotes)) == text.count(b"\n"):
@@ -274,7 +320,7 @@ def _misquoted(text: bytes, options: CsvOptions) -> str | None:
 
 
 def _record_blocks(
-    path: str, blocks: Iterable[tuple[int, bytes]], delimiter: str
+    path: str, blocks: Iterable[tuple[int, bytes]], options: CsvOptions
 ) -> Iterator[tuple[int, bytes]]:
     """Yield blocks that end with a record.
 
@@ -284,7 +330,7 @@ def _record_blocks(
     begin, held = 0, b""
     for place, block in blocks:
         begin, held = begin if held else place, held + block
-        quotes = _quotes(held, delimiter)
+        quotes = _quotes(held, options)
         end = len(held)
         if len(quotes) % 2:
             end = (0, *_record_ends(held, quotes)[-1:].tolist())[-1]
@@ -300,9 +346,9 @@ def _record_blocks(
         yield begin, held
 
 
-def cut_records(text: bytes, delimiter: str) -> list[bytes]:
+def cut_records(text: bytes, options: CsvOptions) -> list[bytes]:
     """Return the records of a text: lines, joined while a quote is open."""
-    ends = [0, *_record_ends(text, _quotes(text, delimiter)).tolist()]
+    ends = [0, *_record_ends(text, _quotes(text, options)).tolist()]
     if ends[-1] < len(text):
         ends.append(len(text))
     return [text[begin:end] for begin, end in pairwise(ends)]
@@ -320,7 +366,7 @@ def _record_ends(text: bytes, quotes: NDArray[np.int64]) -> NDArray[np.int64]:
     return found
 
 
-def _quotes(text: bytes, delimiter: str) -> NDArray[np.int64]:
+def _quotes(text: bytes, options: CsvOptions) -> NDArray[np.int64]:
     """Return the positions of the quotes that begin or end a value, shape (quotes,).
 
     With an odd number the last value is open. As in Arrow and Python's csv module, a quote opens a
@@ -329,29 +375,36 @@ def _quotes(text: bytes, delimiter: str) -> NDArray[np.int64]:
 
     Args:
         text: begins with a record.
-        delimiter: between two values.
+        options: of the files; an escaped quote is part of a value.
     """
-    if b'"' not in text:
+    quote, delimiter = options.quote.encode(), options.delimiter.encode()
+    if not quote or quote not in text:
         return np.empty(0, dtype=np.int64)
+    if options.escape is not None:
+        escaped = re.compile(rb"%b[^\r\n]" % re.escape(options.escape.encode()))
+        text = escaped.sub(b"xx", text)
     codes = np.frombuffer(text, dtype=np.uint8)
-    quotes = np.flatnonzero(codes == _QUOTE)
+    quotes = np.flatnonzero(codes == ord(quote))
+    if not len(quotes):
+        return quotes
     # Every second one must open a value, or follow directly the quote that ended one.
     before = codes[quotes[::2] - 1]
     opens = (before == ord(delimiter)) | (before == _LINE_FEED) | (before == _CARRIAGE_RETURN)
-    opens |= before == _QUOTE
+    opens |= before == ord(quote)
     opens[0] |= text[: quotes[0]] in {b"", _BYTE_ORDER_MARK}
     if opens.all():
         return quotes
-    found = _quoted(delimiter).finditer(text)
+    found = _quoted(quote, delimiter).finditer(text)
     places = [place for each in found for place in (each.start(), each.start("end"))]
     is_open = bool(places) and places[-1] == len(text)
     return np.asarray(places[:-1] if is_open else places, dtype=np.int64)
 
 
 @cache
-def _quoted(delimiter: str) -> re.Pattern[bytes]:
+def _quoted(quote: bytes, delimiter: bytes) -> re.Pattern[bytes]:
     """Return a slow pattern of quoted values, for values with quotes inside."""
-    return re.compile(
-        rb'"(?:(?<![^%b\n\r]")|(?<=\A%b"))[^"]*(?:""[^"]*)*(?P<end>"?)'
-        % (re.escape(delimiter.encode()), _BYTE_ORDER_MARK)
+    pattern = rb"Q(?:(?<![^D\n\r]Q)|(?<=\AMQ))[^Q]*(?:QQ[^Q]*)*(?P<end>Q?)".replace(
+        b"M", _BYTE_ORDER_MARK
     )
+    pattern = pattern.replace(b"Q", re.escape(quote)).replace(b"D", re.escape(delimiter))
+    return re.compile(pattern)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import codecs
 import io
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from trainshed.data.sampler.fragments import Fragment
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.listing import ending_of
+from trainshed.failures import is_passing
 from trainshed.storage.byte_ranges import WHOLE
 
 if TYPE_CHECKING:
@@ -31,7 +33,10 @@ LINE_BYTES = 2**16
 # Bytes per read of a file with a known size.
 PIECE_BYTES = 16 * 2**20
 # Compressions by ending. A compressed file cannot be read from the middle.
-_PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+_PACKED: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+
+_GZIP: Final = b"\x1f\x8b"
+_UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def with_packed(*suffixes: str) -> tuple[str, ...]:
@@ -99,7 +104,16 @@ def head_of(path: str, opened: Opener) -> Head:
     """Return the first lines of a file; all of it if it has one line."""
     with opened(path, [(0, HEAD_BYTES)]) as raw:
         stream = unpacked(path, raw)  # closes the file when it is garbage-collected
-        start = _first_bytes(path, stream, HEAD_BYTES)
+        try:
+            start = _first_bytes(path, stream, HEAD_BYTES)
+        except OSError as error:
+            if is_packed(path) and not is_passing(error):
+                raise DataError(f"{path}: not compressed as its name says ({error})") from error
+            raise
+        if start.startswith(_GZIP) and not is_packed(path):
+            raise DataError(f"{path}: compressed by gzip, so its name has to end in .gz")
+        if start.startswith(_UTF_16):
+            raise DataError(f"{path}: encoded in UTF-16; convert it to UTF-8")
         stored = raw.tell() if is_packed(path) else len(start)
     end = start.rfind(b"\n") + 1
     whole = start[:end] if end and len(start) >= HEAD_BYTES else start
