@@ -29,39 +29,40 @@ class CheckpointSpec(SpecModel):
         default=1,
         ge=0,
         le=MOST_COUNT,
-        description="Epochs between two checkpoints; 0 is off.",
+        description="Epochs between two checkpoints; 0 turns them off.",
         json_schema_extra=annotate("app", "suspended"),
     )
     every_steps: Integer = Field(
         default=0,
         ge=0,
         le=MOST_COUNT,
-        description="Steps between two checkpoints; 0 is off.",
+        description="Steps between two checkpoints; 0 turns them off.",
         json_schema_extra=annotate("app", "suspended"),
     )
     keep: Integer = Field(
         default=3,
         ge=1,
         le=MOST_COUNT,
-        description="Number of checkpoints kept: the latest, and with `best` the best ones too.",
+        description="Number of checkpoints to keep: the latest, and with `best` also the best "
+        "ones.",
         json_schema_extra=annotate("app", "suspended"),
     )
     best: BestSpec | None = Field(
         default=None,
-        description="Which checkpoint is the best one; without it only the latest count.",
+        description="Which checkpoint is the best one. By default only the latest are kept.",
         json_schema_extra=annotate("app", "suspended"),
     )
     trust_objects: Boolean = Field(
         default=False,
-        description="true: what is tracked may hold objects of any class, which run code when a "
-        "checkpoint is loaded. false: plain values and tensors only.",
+        description="true: tracked state may contain objects of any class, which can run code "
+        "when a checkpoint is loaded. false: plain values and tensors only.",
         json_schema_extra=annotate("app", "suspended"),
     )
     allow_missing: tuple[NonEmpty, ...] = Field(
         default=(),
-        description="Names of tracked objects that may be missing: those that a checkpoint lacks "
-        "start fresh, and those that the function tracks no longer are dropped. Any other "
-        "difference is refused.",
+        description="Names of tracked objects that may be missing. An object that the checkpoint "
+        "lacks starts fresh, and one that the function no longer tracks is dropped. "
+        "Any other difference is refused.",
         json_schema_extra=annotate("app", "suspended"),
     )
     resume: NonEmpty = Field(

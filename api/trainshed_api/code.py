@@ -24,16 +24,16 @@ class CodeSpec(SpecModel):
 
     working_dir: NonEmpty | None = Field(
         default=None,
-        description="Folder in which the run's processes start and from which they import. The "
-        "address of a .zip that the cluster can read, such as s3://bucket/code.zip; or, for the "
-        "command line only, a local folder beside the TrainingRun file: `trainshed apply` and "
-        "`trainshed submit` upload it.",
+        description="Working directory of the run's processes, from which they import. Set the "
+        "address of a .zip that the cluster can read, such as s3://bucket/code.zip. "
+        "For the command line only, set a local folder beside the TrainingRun file, "
+        "which `trainshed apply` and `trainshed submit` upload.",
         json_schema_extra=annotate("both", "suspended"),
     )
     pip: tuple[NonEmpty, ...] = Field(
         default=(),
-        description="Python packages installed before the run, such as einops==0.8. On this "
-        "machine they must be installed already.",
+        description="Python packages to install before the run, such as einops==0.8. On a laptop,"
+        " install them yourself.",
         json_schema_extra=annotate("both", "suspended"),
     )
 

@@ -36,18 +36,18 @@ class ShuffleSpec(SpecModel):
 
     mode: ShuffleMode = Field(
         default="none",
-        description="none: order of the files. files: the files change places. blocks: blocks "
-        "change places. global: every row may go anywhere. local: order of the files, mixed in a "
-        "buffer.",
+        description="none: the order of the files. files: shuffle the order of the files. blocks:"
+        " shuffle the order of blocks. global: shuffle all rows. local: the order of "
+        "the files, shuffled in a buffer.",
         json_schema_extra=annotate("app", "never"),
     )
     buffer_size: Integer = Field(
         default=LOCAL_BUFFER,
         ge=0,
         le=MOST_COUNT,
-        description="Rows, of all workers together, in the buffer that mixes them, after files or "
-        "blocks changed places; 0 for none. The default is of mode local alone: beside none, files "
-        "and blocks it means none. With mode global it does nothing.",
+        description="Rows in the shuffle buffers of all workers together, which shuffle after "
+        "files or blocks; 0 turns them off. The default applies to mode local only: "
+        "with none, files and blocks it means no buffer. Ignored with mode global.",
         json_schema_extra=annotate("app", "never"),
     )
 
@@ -71,25 +71,25 @@ class FeedSpec(SpecModel):
         default=2,
         ge=0,
         le=MOST_COUNT,
-        description="Batches made ready ahead of the one in use.",
+        description="Batches to prepare ahead of the current one.",
         json_schema_extra=annotate("app", "suspended"),
     )
     dtypes: dict[str, DtypeName] = Field(
         default_factory=dict,
-        description='Type of a column\'s tensor, by column; "*" stands for all columns of numbers '
-        "that are not named. Without it they keep theirs.",
+        description='Types of the tensors, by column; "*" stands for all other numeric columns. '
+        "By default a tensor has the type of its column.",
         json_schema_extra=annotate("app", "never")
         | {"expected": 'a map such as {x: float32}, or {"*": float32} for all columns of numbers'},
     )
     last_batch: Literal["drop", "keep"] = Field(
         default="drop",
-        description="What becomes of the rows of an epoch that do not fill a batch.",
+        description="What to do with the last rows of an epoch that do not fill a batch.",
         json_schema_extra=annotate("app", "never"),
     )
     collate: CollateSpec | None = Field(
         default=None,
-        description="Function that makes of a batch's rows what the training function gets, such "
-        "as padded tensors. Without one that is a tensor for each column.",
+        description="Function that builds the batch for the training function from rows, such as "
+        "padded tensors. The default is one tensor for each column.",
         json_schema_extra=annotate("app", "never"),
     )
 
@@ -116,65 +116,69 @@ class DatasetSpec(SpecModel):
     )
     transforms: tuple[TransformSpec, ...] = Field(
         default=(),
-        description="Functions over the rows, in this order, the same in every epoch.",
+        description="Functions applied to the rows in this order; the result is the same in every"
+        " epoch.",
         json_schema_extra=annotate("app", "never"),
     )
     on_bad_record: Literal["fail", "skip"] = Field(
         default="fail",
-        description="What becomes of a record that cannot be decoded, or on which a function of "
-        "`transforms` raises. fail: the first ends the run. skip: it is left out, in each epoch, "
-        "counted and reported. What `augment` raises ends the run: it differs in each epoch.",
+        description="What to do with a record that cannot be decoded, or for which a function of "
+        "`transforms` raises. fail: end the run. skip: leave it out in every epoch, "
+        "count and report it. An exception of `augment` always ends the run, because "
+        "its result differs in each epoch.",
         json_schema_extra=annotate("app", "never"),
     )
     bad_record_limit: Count = Field(
         default=1000,
-        description="Most rows that may be left out with onBadRecord skip; one more ends the run.",
+        description="Maximum number of rows that onBadRecord: skip may leave out; one more ends "
+        "the run.",
         json_schema_extra=annotate("app", "suspended"),
     )
     task: TaskSpec = Field(
         default_factory=TaskSpec,
-        description="What each task that reads and transforms its rows is given.",
+        description="Resources of each task that reads and transforms rows.",
         json_schema_extra=annotate("app", "nextAttempt"),
     )
     cache: Literal["auto", "none", "objects", "workers", "disk"] = Field(
         default="auto",
-        description="Where transformed rows are kept for the next epoch: objects (Ray's object "
-        "store), workers (each worker's own memory), disk (as parquet on the run's storage), none "
-        "(read and transform again); auto measures, and takes disk only for groups of rows that "
-        "fit nowhere else.",
+        description="Where transformed rows are cached for the next epoch: objects (Ray's object "
+        "store), workers (the memory of each worker), disk (Parquet files in the run "
+        "storage), none (read and transform again). auto chooses by measured sizes, "
+        "and disk only for groups that fit nowhere else.",
         json_schema_extra=annotate("app", "suspended"),
     )
     shuffle: ShuffleSpec = Field(
         default_factory=ShuffleSpec,
-        description="How rows are mixed.",
+        description="How rows are shuffled.",
         json_schema_extra=annotate("app", "never"),
     )
     augment: tuple[AugmentSpec, ...] = Field(
         default=(),
-        description="Random functions over batches, other in each epoch.",
+        description="Random functions over batches; their result differs in each epoch.",
         json_schema_extra=annotate("app", "never"),
     )
     rows_per_epoch: Count | None = Field(
         default=None,
-        description="Rows of an epoch, if not all rows; the next epoch continues where "
-        "this one stopped. All have been given before one comes again.",
+        description="Rows in an epoch, if not all. The next epoch continues where this one "
+        "stopped, and no row repeats before all rows were used.",
         json_schema_extra=annotate("app", "never"),
     )
     steps: Literal["learned", "known"] = Field(
         default="learned",
-        description="Where only reading tells the rows of an epoch. learned: the first epoch "
-        "counts them as they come. known: they are counted before the first step, as a schedule "
-        "of the learning rate over all steps needs.",
+        description="When to count the rows, if file metadata does not tell their number. "
+        "learned: in the first epoch. known: before the first step, which a learning "
+        "rate schedule over all steps needs.",
         json_schema_extra=annotate("app", "suspended"),
     )
     split: Boolean = Field(
         default=True,
-        description="true: each worker sees its share of the rows; false: every worker sees all.",
+        description="true: each worker gets its share of the rows. false: every worker gets all "
+        "rows.",
         json_schema_extra=annotate("app", "never"),
     )
     feed: FeedSpec = Field(
         default_factory=FeedSpec,
-        description="How batches reach the training function.",
+        description="How batches are delivered to the training function.",
         json_schema_extra=annotate("app", "never"),
     )
 
@@ -270,20 +274,20 @@ class DataSpec(SpecModel):
         pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
         max_length=63,
         description="Group of nodes (label trainshed.dev/group) whose CPUs read and transform; "
-        "where no node has the label it does nothing.",
+        "ignored if no node has the label.",
         json_schema_extra=annotate("both", "suspended") | {"expected": "a label value such as cpu"},
     )
     cpus: Integer = Field(
         default=2,
         ge=1,
         le=MOST_COUNT,
-        description="CPUs for reading and transforming; "
-        "of each, where two datasets are read at once.",
+        description="CPUs for reading and transforming; for each dataset, if two are read at the "
+        "same time.",
         json_schema_extra=annotate("both", "suspended"),
     )
     datasets: dict[str, DatasetSpec] = Field(
         default_factory=dict,
-        description="The datasets by the name under which the training function asks for them.",
+        description="The datasets, by the name that the training function uses.",
         json_schema_extra=annotate("app", "never"),
     )
 

@@ -18,18 +18,18 @@ class FailureRule(SpecModel):
     exit_codes: tuple[ExitCode, ...] = Field(
         default=(),
         max_length=50,
-        description="Exit codes of the driver that the rule is for; empty means any.",
+        description="Exit codes of the driver that the rule matches; empty means any.",
         json_schema_extra=annotate("controller", "nextAttempt"),
     )
     log_pattern: str = Field(
         default="",
         max_length=256,
-        description="Text that the failure's message or traceback contains, with * for anything; "
-        "empty means any.",
+        description="Text that the message or traceback of the failure contains; * matches any "
+        "text, empty means any.",
         json_schema_extra=annotate("controller", "nextAttempt"),
     )
     action: Literal["Fail", "Retry"] = Field(
-        description="Fail: no further attempt. Retry: counts as a failure of the infrastructure.",
+        description="Fail: do not retry. Retry: count it as a failure of the infrastructure.",
         json_schema_extra=annotate("controller", "nextAttempt"),
     )
 
@@ -48,20 +48,20 @@ class FailurePolicySpec(SpecModel):
         default=0,
         ge=0,
         le=1000,
-        description="Failures of the program itself that are followed by another attempt.",
+        description="Failures of your program that are retried.",
         json_schema_extra=annotate("controller", "nextAttempt"),
     )
     max_infrastructure_failures: Integer = Field(
         default=10,
         ge=0,
         le=1000,
-        description="Lost nodes, stalls and the like that are followed by another attempt; being "
-        "preempted is free.",
+        description="Failures of the infrastructure, such as lost nodes and stalls, that are "
+        "retried. Preemptions are not counted.",
         json_schema_extra=annotate("controller", "nextAttempt"),
     )
     rules: tuple[FailureRule, ...] = Field(
         default=(),
         max_length=20,
-        description="Exceptions; the first rule that fits decides.",
+        description="Exceptions from these limits; the first matching rule applies.",
         json_schema_extra=annotate("controller", "nextAttempt"),
     )

@@ -35,17 +35,17 @@ class Metadata(SpecModel):
     )
     namespace: NonEmpty | None = Field(
         default=None,
-        description="Namespace in a cluster; without a cluster it does nothing.",
+        description="Namespace in a cluster; ignored on a laptop.",
         json_schema_extra=annotate("controller", "never"),
     )
     labels: dict[str, str] = Field(
         default_factory=dict,
-        description="Kubernetes labels; they do nothing to the run.",
+        description="Kubernetes labels; they do not affect the run.",
         json_schema_extra=annotate("controller", "live"),
     )
     annotations: dict[str, str] = Field(
         default_factory=dict,
-        description="Kubernetes annotations; they do nothing to the run.",
+        description="Kubernetes annotations; they do not affect the run.",
         json_schema_extra=annotate("controller", "live"),
     )
 

@@ -16,7 +16,7 @@ class DedicatedSpec(SpecModel):
     cluster_class: DnsName = Field(
         default="default",
         alias="class",
-        description="Class of cluster, one of those that the chart was installed with.",
+        description="Class of the cluster, one of those in the chart's values.",
         json_schema_extra=annotate("controller", "suspended"),
     )
 
@@ -26,13 +26,13 @@ class ClusterSpec(SpecModel):
 
     shared: DnsName | None = Field(
         default=None,
-        description="Name of a RayCluster in the namespace of the run; the run waits until it has "
-        "room. Give this or `dedicated`.",
+        description="Name of a RayCluster in the namespace of the run; the run is queued until "
+        "the cluster has free capacity. Set this or `dedicated`.",
         json_schema_extra=annotate("controller", "suspended"),
     )
     dedicated: DedicatedSpec | None = Field(
         default=None,
-        description="A separate RayCluster for each attempt. Give this or `shared`.",
+        description="A separate RayCluster for each attempt. Set this or `shared`.",
         json_schema_extra=annotate("controller", "suspended"),
     )
 

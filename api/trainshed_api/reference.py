@@ -6,6 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+from trainshed_api.schema import MOST_COUNT
 from trainshed_api.shape import Shape, training_run_shape
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _type(shape: Shape) -> str:
     if shape.is_free_form:
         return "free-form map"
     if shape.type in ("integer", "number"):
-        return shape.describe().removeprefix("an ")
+        return shape.describe().removeprefix("an ").removesuffix(f" and <= {MOST_COUNT}")
     return {"string": "text", "boolean": "true, false"}.get(shape.type, "map")
 
 

@@ -35,25 +35,26 @@ class HoldoutSpec(SpecModel):
     """Which part of the rows is read if two datasets share files: random, and fixed."""
 
     share: Share = Field(
-        description="Share of the rows that is held out: approximate, or exact with `stratify`.",
+        description="Fraction of the rows in the holdout: approximate, or exact with `stratify`.",
         json_schema_extra=annotate("app", "never"),
     )
     keep: Literal["rest", "held"] = Field(
-        description="rest: the rows that are not held out. held: those that are.",
+        description="rest: the rows outside the holdout. held: the rows in the holdout.",
         json_schema_extra=annotate("app", "never"),
     )
     seed: Integer = Field(
         default=0,
         ge=0,
         le=MOST_COUNT,
-        description="Another number holds other rows out. It is not the run's seed: runs with "
-        "other seeds are compared on the same rows.",
+        description="Seed of the holdout. It is independent of spec.seed, so that runs with "
+        "different seeds are compared on the same rows.",
         json_schema_extra=annotate("app", "never"),
     )
     stratify: NonEmpty | None = Field(
         default=None,
-        description="Column of the files; exactly the share of the rows with each of its values is "
-        "held out, rounded to whole rows; that column of all rows is read before the run starts.",
+        description="Column of the files. The holdout has the same fraction of the rows of each "
+        "of its values, rounded to whole rows. This column of all rows is read before"
+        " the run starts.",
         json_schema_extra=annotate("app", "never"),
     )
 
@@ -63,14 +64,14 @@ class ReadSpec(SpecModel):
 
     format: FormatName | None = Field(
         default=None,
-        description="Format of the files under `path`. Give this, `use`, `reader` or `mix`.",
+        description="Format of the files in `path`. Set this, `use`, `reader` or `mix`.",
         json_schema_extra=annotate("app", "never"),
     )
     path: NonEmpty | None = Field(
         default=None,
-        description="File or folder to read: a path, the address of a bucket, or of one file at "
-        "http:// or https://. A relative path lies under TRAINSHED_HOME, on a laptop the folder of "
-        "the TrainingRun file.",
+        description="File or folder to read: a path, an address in a bucket, or an http:// or "
+        "https:// address of one file. A relative path is below TRAINSHED_HOME, or, "
+        "if that is not set, below the folder of the TrainingRun file.",
         json_schema_extra=annotate("app", "never", only_with="format"),
     )
     columns: tuple[NonEmpty, ...] = Field(
@@ -80,31 +81,31 @@ class ReadSpec(SpecModel):
     )
     where: NonEmpty | None = Field(
         default=None,
-        description='Which rows, such as label < 5 and split == "train"; comparisons, in, is None, '
-        "and, or, not. Of parquet what cannot have such rows is not read.",
+        description='Filter on the rows, such as label < 5 and split == "train": comparisons, in,'
+        " is None, and, or, not. Parquet row groups without such rows are skipped.",
         json_schema_extra=annotate("app", "never", only_with="format"),
     )
     holdout: HoldoutSpec | None = Field(
         default=None,
-        description="Part of the rows, where two datasets share files: a row is in one of them, "
-        "whatever else they say.",
+        description="Split of the rows between two datasets with the same files: each row is in "
+        "exactly one of them, whatever their other fields are.",
         json_schema_extra=annotate("app", "never", only_with="format"),
     )
     anonymous: Boolean = Field(
         default=False,
-        description="Read a bucket without credentials, as public ones allow.",
+        description="Read a public bucket without credentials.",
         json_schema_extra=annotate("app", "nextAttempt"),
     )
     requester_pays: Boolean = Field(
         default=False,
-        description="Read an s3:// bucket whose requests are paid by who sends them.",
+        description="Read an s3:// bucket whose requester pays for the requests.",
         json_schema_extra=annotate("app", "nextAttempt"),
     )
     endpoint: str | None = Field(
         default=None,
         pattern=r"^https?://[^/@?#]+/?$",
-        description="URL of the store behind an s3:// path; without it that of the environment, "
-        "where the storage of runs is.",
+        description="URL of the object store of an s3:// path. The default is the endpoint of the"
+        " environment, which is that of the run storage.",
         json_schema_extra=annotate("app", "nextAttempt", only_with="format")
         | {
             "expected": "a URL of scheme, host and port, such as "
@@ -113,36 +114,37 @@ class ReadSpec(SpecModel):
     )
     region: NonEmpty | None = Field(
         default=None,
-        description="Region of the bucket of an s3:// path; without it that of the environment.",
+        description="Region of the bucket of an s3:// path. The default is the region of the "
+        "environment.",
         json_schema_extra=annotate("app", "nextAttempt", only_with="format"),
     )
     local_cache: Bytes | None = Field(
         default=None,
-        description="Keep files that were fetched from an address on the node's disk, up to so "
-        "much of all datasets, such as 20Gi; those that were not read for longest go first.",
+        description="Cache downloaded files on the node's disk, up to this size over all "
+        "datasets, such as 20Gi. The least recently read files are deleted first.",
         json_schema_extra=annotate("app", "nextAttempt", only_with="format"),
     )
     use: FunctionName | None = Field(
         default=None,
-        description="module:function that returns the dataset; it is called with `options`.",
+        description="module:function that returns a ray.data.Dataset; it is called with `options`.",
         json_schema_extra=annotate("app", "never"),
     )
     reader: ReaderName | None = Field(
         default=None,
-        description="Any other reader of ray.data by its name, such as read_sql; it is called with "
-        "`options`, of which module:function names a function of yours. Its rows are kept.",
+        description="Any other reader of ray.data, such as read_sql. It is called with `options`,"
+        " in which module:function stands for a function of yours. Its rows are "
+        "cached.",
         json_schema_extra=annotate("app", "never"),
     )
     options: JsonObject = Field(
         default_factory=dict,
-        description="Options of the format, or keyword arguments of the function in `use` or of "
-        "`reader`.",
+        description="Options of the format, or keyword arguments of `use` or `reader`.",
         json_schema_extra=annotate("app", "never"),
     )
     mix: Weights | None = Field(
         default=None,
-        description="Other datasets of the run, and the weight of each: rows come from all of them "
-        "in turn, of each by its share of all weights.",
+        description="Other datasets of the run with a weight each: the rows of all of them are "
+        "interleaved, each in proportion to its weight.",
         json_schema_extra=annotate("app", "never"),
     )
 

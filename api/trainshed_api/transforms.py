@@ -30,14 +30,15 @@ class TransformSpec(SpecModel):
     """One function over the rows that does the same in every epoch; its result may be cached."""
 
     use: FunctionName = Field(
-        description="module:function, or a class that is made once in each process and called.",
+        description="module:function, or a class: an instance is created once in each process and"
+        " called.",
         json_schema_extra=annotate("app", "never"),
     )
     kind: TransformKind = Field(
         default="batches",
-        description="What the function is given. batches: some rows, for which it returns rows. "
-        "rows: one row, for which it returns one. filter: some rows, and it returns True for each "
-        "that stays. groups: all rows that are alike in `by`, for which it returns any number.",
+        description="Input of the function. batches: some rows; it returns rows. rows: one row; "
+        "it returns one row. filter: some rows; it returns True for each row to keep."
+        " groups: all rows with equal values in `by`; it returns any number of rows.",
         json_schema_extra=annotate("app", "never"),
     )
     options: JsonObject = Field(
@@ -47,30 +48,30 @@ class TransformSpec(SpecModel):
     )
     init: JsonObject = Field(
         default_factory=dict,
-        description="Keyword arguments of the constructor, where `use` is a class.",
+        description="Keyword arguments of the constructor, if `use` is a class.",
         json_schema_extra=annotate("app", "never"),
     )
     batch_size: Count | None = Field(
         default=None,
-        description="Most rows the function is given at once, with kind batches and filter; "
-        "without it a whole block.",
+        description="Maximum rows in one call, for kind batches and filter. The default is a "
+        "whole block.",
         json_schema_extra=annotate("app", "never"),
     )
     batch_format: BatchFormat = Field(
         default="numpy",
-        description="As what it is given rows: a dict of numpy arrays, a pandas DataFrame or a "
-        "pyarrow Table. It may return any of them.",
+        description="Type of the input: a dict of NumPy arrays, a pandas DataFrame or a pyarrow "
+        "Table. The function may return any of them.",
         json_schema_extra=annotate("app", "never"),
     )
     by: tuple[NonEmpty, ...] = Field(
         default=(),
-        description="With kind groups, the columns whose values make a group.",
+        description="For kind groups: the columns whose values identify a group.",
         json_schema_extra=annotate("app", "never"),
     )
     order_by: tuple[NonEmpty, ...] = Field(
         default=(),
-        description="With kind groups, the columns that sort the rows of a group; what is equal "
-        "there, and all without them, is in the order of the files.",
+        description="For kind groups: the columns by which the rows of a group are sorted. Equal "
+        "rows, and all rows without this field, are in the order of the files.",
         json_schema_extra=annotate("app", "never"),
     )
 
@@ -107,7 +108,7 @@ class FunctionSpec(SpecModel):
     )
     init: JsonObject = Field(
         default_factory=dict,
-        description="Keyword arguments of the constructor, where `use` is a class.",
+        description="Keyword arguments of the constructor, if `use` is a class.",
         json_schema_extra=annotate("app", "never"),
     )
 
@@ -116,8 +117,8 @@ class AugmentSpec(FunctionSpec):
     """One random function over batches, different in each epoch; it runs after every cache."""
 
     use: FunctionName = Field(
-        description="module:function of one batch, or a class as in `transforms`; it may take "
-        "`rng`, random numbers that belong to seed, epoch and row.",
+        description="module:function of one batch, or a class as in `transforms`. It may take "
+        "`rng`, a generator whose random numbers depend on seed, epoch and row.",
         json_schema_extra=annotate("app", "never"),
     )
 
@@ -126,9 +127,9 @@ class CollateSpec(FunctionSpec):
     """The function that makes of the rows of a batch what the model takes."""
 
     use: FunctionName = Field(
-        description="module:function of a batch's columns, or a class as in `transforms`; it may "
-        "take `rng` as in `augment`. It returns tensors and arrays in dicts, lists, tuples and "
-        "dataclasses, nested at will.",
+        description="module:function of a batch's columns, or a class as in `transforms`. It may "
+        "take `rng` as in `augment`. It returns tensors and arrays, in nested dicts, "
+        "lists, tuples and dataclasses.",
         json_schema_extra=annotate("app", "never"),
     )
 
@@ -140,13 +141,13 @@ class TaskSpec(SpecModel):
         default=1,
         ge=1,
         le=MOST_COUNT,
-        description="CPUs of each task, for functions that have threads; at most data.cpus.",
+        description="CPUs of each task, for functions that use threads; at most data.cpus.",
         json_schema_extra=annotate("app", "nextAttempt"),
     )
     memory: Bytes | None = Field(
         default=None,
-        description="Memory reserved for each task, such as 4Gi: fewer run at once on a node. "
-        "Without it none is reserved.",
+        description="Memory to reserve for each task, such as 4Gi, which limits the tasks on a "
+        "node. The default reserves none.",
         json_schema_extra=annotate("app", "nextAttempt"),
     )
 

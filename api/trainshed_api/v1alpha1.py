@@ -83,87 +83,89 @@ class TrainingRunSpec(SpecModel):
 
     train: FunctionName | None = Field(
         default=None,
-        description="module:function that trains: Ray Train's train_loop_per_worker with no "
-        "argument, or with one, which is `config`. Give this or `entrypoint`.",
+        description="module:function that trains: Ray Train's train_loop_per_worker, without an "
+        "argument or with `config` as the only one. Set this or `entrypoint`.",
         json_schema_extra=annotate("app", "never"),
     )
     entrypoint: tuple[NonEmpty, ...] | None = Field(
         default=None,
         min_length=1,
-        description="Command that starts Ray Train by itself, such as [python, train.py]. Give "
-        "this or `train`.",
+        description="Command that starts Ray Train itself, such as [python, train.py]. Set this "
+        "or `train`.",
         json_schema_extra=annotate("app", "never"),
     )
     config: JsonObject = Field(
         default_factory=dict,
-        description="Free form; handed to the training function as it is, nothing added. A "
-        "function `check_config(config)` in its module may refuse it before anything starts.",
+        description="Free form; passed to the training function unchanged. A function "
+        "`check_config(config)` in its module can refuse it before anything starts.",
         json_schema_extra=annotate("app", "never", only_with="train"),
     )
     framework: FrameworkName = Field(
         default="torch",
-        description="What the training function trains with.",
+        description="Framework of the training function.",
         json_schema_extra=annotate("app", "never"),
     )
     epochs: Count | None = Field(
         default=None,
-        description="Passes over the data; functions that count for themselves leave it out.",
+        description="Passes over the data; omit it if the training function counts epochs itself.",
         json_schema_extra=annotate("app", "nextAttempt", only_with="train"),
     )
     batch_size: Integer = Field(
         default=64,
         ge=1,
         le=MOST_COUNT,
-        description="Rows in one step of all workers together.",
+        description="Rows in one step, over all workers.",
         json_schema_extra=annotate("app", "never", only_with="train"),
     )
     accumulate: Integer = Field(
         default=1,
         ge=1,
         le=MOST_COUNT,
-        description="Parts that a worker takes its rows of a step in, one after the other: so that "
-        "a step fits into memory. batchSize stays the rows of the whole step.",
+        description="Gradient accumulation: the number of parts in which a worker processes its "
+        "rows of a step, so that a step fits into memory. batchSize remains the "
+        "number of rows of the whole step.",
         json_schema_extra=annotate("app", "never", only_with="train"),
     )
     precision: Precision = Field(
         default="float32",
-        description="Type that the forward pass computes in (autocast). tensorfloat32: float32 "
-        "whose products GPUs round to 10 bits, faster from Ampere on; on CPUs it is float32.",
+        description="Type of the forward pass (autocast). tensorfloat32 is float32 with products "
+        "rounded to 10 bits, which is faster on GPUs from Ampere on; on CPUs it is "
+        "float32.",
         json_schema_extra=annotate("app", "never", only_with="train"),
     )
     sync_batch_norm: Boolean = Field(
         default=False,
-        description="true: BatchNorm takes its statistics over the rows of all workers, on GPUs; "
-        "false: over each worker's own.",
+        description="true: BatchNorm computes its statistics over the rows of all workers, on "
+        "GPUs. false: over the rows of each worker.",
         json_schema_extra=annotate("app", "never", only_with="train"),
     )
     seed: Integer = Field(
         default=0,
         ge=0,
         le=2**32 - 1,
-        description="Start of all randomness: weights, row order, augmentation.",
+        description="Seed of all random numbers: weights, row order, augmentation.",
         json_schema_extra=annotate("app", "never"),
     )
     reproducible: Boolean = Field(
         default=False,
-        description="true: two runs are bit-equal, at the price of speed; what cannot be is "
-        "refused.",
+        description="true: two runs are bit-equal, which is slower; a configuration that cannot "
+        "be reproduced is refused.",
         json_schema_extra=annotate("app", "suspended"),
     )
     code: CodeSpec = Field(
         default_factory=CodeSpec,
-        description="Code of the user's own that is brought to the cluster.",
+        description="Your own code, and packages that it needs.",
         json_schema_extra=annotate("both", "suspended"),
     )
     env: Environment = Field(
         default_factory=dict,
-        description="Environment variables of the workers. No secrets: those come with the "
-        "cluster's pods.",
+        description="Environment variables of the workers. Do not set secrets here; set them in "
+        "the Pods of the cluster.",
         json_schema_extra=annotate("both", "nextAttempt"),
     )
     data: DataSpec = Field(
         default_factory=DataSpec,
-        description="The datasets and who prepares them.",
+        description="The datasets, and the CPUs that prepare them.",
         json_schema_extra=annotate("both", "never", only_with="train"),
     )
     workers: WorkersSpec = Field(
@@ -173,8 +175,9 @@ class TrainingRunSpec(SpecModel):
     )
     storage: NonEmpty = Field(
         default="runs",
-        description="Folder in which runs leave checkpoints, metrics and reports. A relative "
-        "path lies under TRAINSHED_HOME, on a laptop the folder of the TrainingRun file.",
+        description="Folder for checkpoints, metrics and reports of runs. A relative path is "
+        "below TRAINSHED_HOME, or, if that is not set, below the folder of the "
+        "TrainingRun file.",
         json_schema_extra=annotate("both", "never"),
     )
     checkpoint: CheckpointSpec = Field(
@@ -184,73 +187,74 @@ class TrainingRunSpec(SpecModel):
     )
     cluster: ClusterSpec | None = Field(
         default=None,
-        description="The RayCluster to run on; without it the one that the chart installed. On a "
-        "laptop it does nothing.",
+        description="The RayCluster to run on. The default is the one that the chart installed. "
+        "Ignored on a laptop.",
         json_schema_extra=annotate("controller", "suspended"),
     )
     failure_policy: FailurePolicySpec = Field(
         default_factory=FailurePolicySpec,
-        description="What follows a failed attempt in a cluster.",
+        description="What to do after a failed attempt in a cluster.",
         json_schema_extra=annotate("controller", "nextAttempt"),
     )
     priority: Integer = Field(
         default=0,
         ge=-1_000_000,
         le=1_000_000,
-        description="Of the runs that wait for a shared cluster the highest goes first, then the "
-        "oldest.",
+        description="Among the runs queued for a shared cluster, the highest priority starts "
+        "first, then the oldest.",
         json_schema_extra=annotate("controller", "live"),
     )
     suspend: Boolean = Field(
         default=False,
-        description="true: the run stops after a checkpoint and frees its capacity; "
-        "false: it resumes.",
+        description="true: the run stops after a checkpoint and releases its resources. false: it"
+        " resumes.",
         json_schema_extra=annotate("controller", "live"),
     )
     grace_period_seconds: Integer = Field(
         default=60,
         ge=0,
         le=_MOST_GRACE_SECONDS,
-        description="Seconds a run has to write a checkpoint before a stop.",
+        description="Seconds that a run has to write a checkpoint when it is stopped.",
         json_schema_extra=annotate("both", "nextAttempt"),
     )
     provisioning_deadline_seconds: Integer = Field(
         default=900,
         ge=0,
         le=MOST_COUNT,
-        description="Seconds that an attempt may take until its program starts; 0 is off.",
+        description="Maximum seconds until the program of an attempt starts; 0 turns it off.",
         json_schema_extra=annotate("controller", "live"),
     )
     active_deadline_seconds: Integer = Field(
         default=0,
         ge=0,
         le=MOST_COUNT,
-        description="Seconds that the run may take, without those it was queued or suspended; 0 is "
-        "off.",
+        description="Maximum seconds of the run, without the time in the queue or suspended; 0 "
+        "turns it off.",
         json_schema_extra=annotate("controller", "live"),
     )
     first_step_deadline_seconds: Integer = Field(
         default=3600,
         ge=0,
         le=MOST_COUNT,
-        description="Seconds that the workers may take until they call the function, and then from "
-        "its first request for a batch, or for rounds, to the end of the first step; an attempt "
-        "that takes longer counts as lost; 0 is off. For an entrypoint it does nothing, and for a "
-        "function with its own loop it ends when that is called.",
+        description="Maximum seconds until the workers call the training function, and then from "
+        "its first request for a batch (or for rounds) to the end of the first step. "
+        "An attempt that takes longer counts as lost; 0 turns it off. Ignored for an "
+        "entrypoint; for a function with its own training loop it ends when the "
+        "function is called.",
         json_schema_extra=annotate("controller", "live"),
     )
     stall_deadline_seconds: Integer = Field(
         default=1800,
         ge=0,
         le=MOST_COUNT,
-        description="Seconds without a further step after which an attempt counts as lost; 0 is "
-        "off. It does nothing before the first step, which has firstStepDeadlineSeconds.",
+        description="Seconds without a new step after which an attempt counts as lost; 0 turns it"
+        " off. firstStepDeadlineSeconds applies before the first step.",
         json_schema_extra=annotate("controller", "live"),
     )
     ttl_seconds_after_finished: Seconds | None = Field(
         default=None,
-        description="Seconds after its end until the TrainingRun is deleted, without it never; "
-        "its files in storage remain.",
+        description="Seconds after its end until the TrainingRun is deleted; by default never. "
+        "Its files in storage remain.",
         json_schema_extra=annotate("controller", "live"),
     )
 

@@ -24,7 +24,7 @@ class ResourcesSpec(SpecModel):
     )
     memory: Bytes | None = Field(
         default=None,
-        description="Memory reserved for each worker, such as 8Gi; without it none is reserved.",
+        description="Memory to reserve for each worker, such as 8Gi. The default reserves none.",
         json_schema_extra=annotate("both", "suspended"),
     )
 
@@ -43,7 +43,7 @@ class WorkersSpec(SpecModel):
     )
     resources: ResourcesSpec = Field(
         default_factory=ResourcesSpec,
-        description="What each worker is given.",
+        description="Resources of each worker.",
         json_schema_extra=annotate("both", "suspended"),
     )
     group: str = Field(
@@ -51,6 +51,6 @@ class WorkersSpec(SpecModel):
         pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
         max_length=63,
         description="Group of nodes (label trainshed.dev/group) on which the workers run; empty "
-        "means any. Where no node has the label it does nothing.",
+        "means any. Ignored if no node has the label.",
         json_schema_extra=annotate("both", "suspended") | {"expected": "a label value such as gpu"},
     )
