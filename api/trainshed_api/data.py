@@ -97,7 +97,7 @@ class FeedSpec(SpecModel):
     def _functions_get_types_of_numpy(self) -> Self:
         if self.collate is None:
             return self
-        expected = "another one with feed.collate, whose function gets numpy's arrays"
+        expected = "no bfloat16 with feed.collate, whose function gets NumPy arrays"
         problems = [
             Problem(f"dtypes.{column}", '"bfloat16"', expected)
             for column, dtype in self.dtypes.items()
@@ -230,9 +230,7 @@ class DatasetSpec(SpecModel):
     @model_validator(mode="after")
     def _bad_records_are_of_files(self) -> Self:
         if self.on_bad_record == "skip" and self.read.format is None:
-            expected = (
-                "fail without read.format: what a function returns has no file and place to tell"
-            )
+            expected = "fail, because rows that a function returns have no file and position"
             raise RuleError([Problem("onBadRecord", '"skip"', expected)])
         return self
 

@@ -86,8 +86,8 @@ RULES: Mapping[Kind, FailureHandling] = {
         "machine has free CPUs and memory",
     ),
     # Ranks that disagree on what to do next hang for ever, and each time-out may take half an hour.
-    "timeout": FailureHandling(INFRASTRUCTURE, 1, "workers waited for each other in vain"),
-    "peer": FailureHandling(INFRASTRUCTURE, None, "another worker is gone"),
+    "timeout": FailureHandling(INFRASTRUCTURE, 1, "workers timed out waiting for each other"),
+    "peer": FailureHandling(INFRASTRUCTURE, None, "another worker was lost"),
 }
 
 

@@ -43,7 +43,7 @@ def begin(turn: Turn, status: TrainingRunStatus) -> Plan:
         if refused:
             return refused
     if taken := turn.seen.next_taken:
-        message = f"RayJob {taken.name} is there already and belongs to somebody else"
+        message = f"RayJob {taken.name} exists already and belongs to another object"
         status = turn.say(status, "Progressing", "RayJobNameTaken", message, holds=False)
         return Plan(status, again_after=30.0)
     return _begin_now(turn, status)
@@ -121,7 +121,7 @@ def _no_room(turn: Turn, status: TrainingRunStatus) -> Plan | None:
     if closed := _closed(turn, name):
         reason, message, position = "ClusterNotShared", closed, 0
     elif turn.seen.cluster is None:
-        reason, message, position = "NoSuchCluster", f"there is no RayCluster {name} here", 0
+        reason, message, position = "NoSuchCluster", f"no RayCluster {name} in this namespace", 0
     elif place is None:
         return Plan(status)  # the queue has not looked yet; it will say so
     elif place.admitted:

@@ -57,7 +57,7 @@ def _final_failure(
             return ending.reason, text
         case "Stopped" if ending.reason == "DeadlineExceeded":
             limit = turn.run.spec.active_deadline_seconds
-            return ending.reason, f"activeDeadlineSeconds ({limit}) is over"
+            return ending.reason, f"activeDeadlineSeconds ({limit}) has passed"
         case "Application" | "OutOfMemory":
             # Memory may run out by chance once; after that it is the program's own fault.
             counted = failures.application + max(0, failures.out_of_memory - 1)

@@ -196,7 +196,10 @@ def kuberay_gave_up(case: Case) -> Ending | None:
     """KubeRay ended the RayJob without a word from Ray that its job ended."""
     if case.job is None or case.job.deployment_status != "Failed":
         return None
-    reason, text = case.job.reason or "RayJobFailed", case.job.message or "KubeRay gave the job up"
+    reason, text = (
+        case.job.reason or "RayJobFailed",
+        case.job.message or "KubeRay stopped retrying the job",
+    )
     if reason == "PreRunningDeadlineExceeded":
         return Ending("Infrastructure", "ProvisioningDeadlineExceeded", text)
     return Ending("Infrastructure", reason, text)
@@ -215,7 +218,7 @@ def ray_job_gone(case: Case) -> Ending | None:
         return None
     if case.job is not None and not case.job.deleting:
         return None
-    return Ending("Infrastructure", "RayJobDeleted", "the RayJob was deleted by somebody")
+    return Ending("Infrastructure", "RayJobDeleted", "the RayJob was deleted by another client")
 
 
 def never_started(case: Case) -> Ending | None:

@@ -27,40 +27,44 @@ class Metrics:
     def __init__(self, cache: Cache) -> None:
         self.registry = CollectorRegistry()
         self._reconciles = Counter(
-            "controller_runtime_reconcile", "Looks at a run.", ("controller", "result"),
+            "controller_runtime_reconcile", "Reconciliations of a run.", ("controller", "result"),
             registry=self.registry,
         )  # fmt: skip
         self._reconcile_time = Histogram(
-            "controller_runtime_reconcile_time_seconds", "Seconds a look takes.", ("controller",),
+            "controller_runtime_reconcile_time_seconds", "Seconds of a "
+                                                         "reconciliation.", ("controller",),
             registry=self.registry,
         )  # fmt: skip
         self._queue_time = Histogram(
-            "workqueue_queue_duration_seconds", "Seconds a key waits.", ("name",),
+            "workqueue_queue_duration_seconds", "Seconds that a key waits in the queue.", ("name",),
             registry=self.registry,
         )  # fmt: skip
         self.errors = Counter(
             "controller_runtime_reconcile_errors",
-            "Looks that failed and are repeated.",
+            "Failed reconciliations, which are retried.",
             ("controller",),
             registry=self.registry,
         ).labels(_NAME)
         self.internal_errors = Counter(
-            "trainshed_internal_errors", "Errors of the controller itself, each contained.",
+            "trainshed_internal_errors", "Internal errors of the controller.",
             registry=self.registry,
         )  # fmt: skip
         self.attempts = Counter("trainshed_attempts", "RayJobs created.", registry=self.registry)
         self.restarts = Counter(
-            "trainshed_restarts", "Attempts that follow another.", ("reason",),
+            "trainshed_restarts", "Attempts after the first of a run.", ("reason",),
             registry=self.registry,
         )  # fmt: skip
         self.status_writes = Counter(
             "trainshed_status_writes", "Status patches.", registry=self.registry
         )
         self.snapshots = Counter(
-            "trainshed_snapshots", "Snapshots of drivers.", ("answer",), registry=self.registry
+            "trainshed_snapshots",
+            "Progress snapshots from drivers.",
+            ("answer",),
+            registry=self.registry,
         )
         self.refused_connections = Counter(
-            "trainshed_refused_connections", "Connections of drivers beyond what is borne.",
+            "trainshed_refused_connections", "Connections of drivers refused at the limit.",
             registry=self.registry,
         )  # fmt: skip
         self._waited = Histogram(
@@ -95,7 +99,7 @@ class _Depth:
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the figure of this moment."""
-        family = GaugeMetricFamily("workqueue_depth", "Keys that wait.", labels=["name"])
+        family = GaugeMetricFamily("workqueue_depth", "Keys in the queue.", labels=["name"])
         family.add_metric([_NAME], self._queue.depth)
         yield family
 
@@ -112,7 +116,9 @@ class _Runs:
             "trainshed_runs", "TrainingRuns by phase.", labels=["namespace", "phase"]
         )
         times = GaugeMetricFamily(
-            "trainshed_run_seconds", "Seconds of all runs.", labels=["namespace", "bucket"]
+            "trainshed_run_seconds",
+            "Seconds of all runs by bucket.",
+            labels=["namespace", "bucket"],
         )
         counts: dict[tuple[str, str], int] = {}
         seconds: dict[tuple[str, str], float] = {}

@@ -227,7 +227,7 @@ def damage_the_newest(run: Path) -> Path:
 def assert_the_one_before_was_taken(events: Sequence[AnyEvent], damaged: Path) -> None:
     """An attempt warned of the damaged checkpoint first, and went on from the one of step 4."""
     assert isinstance(events[0], WarningEvent)
-    refused = f"checkpoint refused, taking the one before: {damaged}: model.pt has 1000 of"
+    refused = f"checkpoint refused, trying the one before it: {damaged}: model.pt has 1000 of"
     assert refused in events[0].message
     started = next(event for event in events if isinstance(event, Started))
     assert started.resumed_from

@@ -124,7 +124,7 @@ FAULTS: dict[str, Fault] = {
         befalling.damage_the_newest_checkpoint,
         at=10,
         starts=((0, 4),),
-        warned="checkpoint refused, taking the one before: .*checkpoint_000000008_epoch0000: "
+        warned="checkpoint refused, trying the one before it: .*checkpoint_000000008_epoch0000: "
         "model.pt has 1000 of",
         lost="lost worker 0: ",
     ),
@@ -147,9 +147,9 @@ FAULTS: dict[str, Fault] = {
         ranks=(0, 1),
         times=2,
         starts=((0, 8), (8,)),
-        lost="lost worker 0: workers waited for each other in vain: RuntimeError: ",
+        lost="lost worker 0: workers timed out waiting for each other: RuntimeError: ",
         code=EXIT_TRY_AGAIN,
-        message="workers waited for each other in vain: RuntimeError: ",
+        message="workers timed out waiting for each other: RuntimeError: ",
     ),
     "a clock that is set back by an hour": Fault(
         befalling.set_clocks_back_and_die, at=10, starts=((0, 8),), lost="lost worker 0: "

@@ -124,7 +124,7 @@ def test_credentials_that_end_leave_what_there_was_and_are_said(scene: Scene) ->
     assert left.verdict.outcome == FAILED
     said = "\n".join([*warnings(left), left.verdict.message])
     assert "ExpiredToken" in said
-    assert "the credentials do not allow it, or have ended" in said
+    assert "access was denied, or the credentials have expired" in said
     assert "renew them and start the run again" in left.verdict.message
     scene.proxy.heal()
     # Its process goes on in this test, and could not say that it had ended.

@@ -36,13 +36,13 @@ def test_the_file_names_namespace_and_cluster(tmp_path: Path) -> None:
 REFUSED: dict[str, tuple[dict[str, JsonValue], str]] = {
     "a folder of this machine": (
         {"code": {"workingDir": "src"}},
-        'spec.code.workingDir: got "src"; expected an address: nobody uploads a folder for the '
-        "controller; `trainshed submit` does",
+        'spec.code.workingDir: got "src"; expected an address. Only `trainshed submit` and '
+        "`trainshed apply` upload a folder",
     ),
     "a cluster of its own": (
         {"cluster": {"dedicated": {"class": "default"}}},
-        "spec.cluster: got dedicated; expected shared: what a class of clusters is, only the "
-        "chart's values say",
+        "spec.cluster: got dedicated; expected shared, because classes are defined in "
+        "the values of the chart",
     ),
 }
 

@@ -98,7 +98,7 @@ def test_a_missing_cluster_is_named() -> None:
     view, plan = look(make_view(), make_seen(cluster=None))
 
     assert view.status.queue
-    assert view.status.queue.reason == "there is no RayCluster trainshed here"
+    assert view.status.queue.reason == "no RayCluster trainshed in this namespace"
     assert plan.again_after
 
 

@@ -77,7 +77,7 @@ def _deleted(run: RunFolder, found: Callable[[], Sequence[Folder]]) -> str | Non
         for folder in found():
             folder.remove(first=ROWS_LIST)
     except OSError as error:
-        return f"rows that are no longer needed could not be deleted from {run.at}: {error}"
+        return f"old rows of cache: disk could not be deleted from {run.at}: {error}"
     return None
 
 

@@ -133,7 +133,7 @@ def _missing_model(driver: AttemptMonitor, verdict: AttemptResult) -> str:
         if checkpoint.candidates(_checkpoint_folders(driver)):
             return ""
     except (OSError, InfrastructureError) as error:
-        driver.warn(f"whether a checkpoint was saved is not known: {error}")
+        driver.warn(f"could not read whether a checkpoint was saved: {error}")
         return ""
     return NO_MODEL
 
@@ -150,7 +150,7 @@ def _bad_records(driver: AttemptMonitor) -> dict[str, BadRecordsRecord]:
         for earlier in resume.ancestors_of(driver.prepared, driver.attempt.number):
             met.append(bad_records_of(read_events(folder.attempt(earlier))))
     except (OSError, InfrastructureError) as error:
-        driver.warn(f"what earlier attempts left out is not known: {error}")
+        driver.warn(f"could not read the bad records of earlier attempts: {error}")
     known = most_bad_records(met)
     for name, bad in known.items():
         driver.warn(
@@ -168,7 +168,9 @@ def _best(driver: AttemptMonitor) -> CheckpointRecord | None:
     try:
         found = checkpoint.best(_checkpoint_folders(driver), wanted.metric, wanted.mode)
     except (OSError, InfrastructureError) as error:
-        driver.warn(f"the best checkpoint is not known, the storage does not answer: {error}")
+        driver.warn(
+            f"could not find the best checkpoint, because the storage does not answer: {error}"
+        )
         return None
     if found is None:
         return None

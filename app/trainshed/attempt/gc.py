@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 # What was written within an hour may be a driver's that is cut off and does not know it.
 QUIET_SECONDS = 3600.0
-UNFINISHED = "was not written, or not deleted, to its end"
-SUPERFLUOUS = "is more than checkpoint.keep"
-ROWS_KEPT = "has rows that nobody goes on with"
+UNFINISHED = "is incomplete"
+SUPERFLUOUS = "is beyond checkpoint.keep"
+ROWS_KEPT = "is a disk cache that no attempt can use"
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ class Taker:
                     batches.close()
                     TELLER.tell_now()
                     return Taken(rows, first - began, now - first, epoch + 1)
-        raise AssertionError("epochs do not end")
+        raise AssertionError("epochs never end")
 
 
 def measure(prepared: Prepared, seconds: float, stop: Stop, say: Callable[[str], None]) -> None:

@@ -170,7 +170,7 @@ def _latest(folders: Sequence[Folder]) -> tuple[Folder | None, Sequence[str]]:
         try:  # ours, that an attempt took from an earlier one
             checkpoint.verify(registered)
         except checkpoint.BadCheckpointError as error:
-            refused.append(f"checkpoint refused, taking the one before: {error}")
+            refused.append(f"checkpoint refused, trying the one before it: {error}")
         else:
             return registered, refused
     return None, refused
@@ -213,6 +213,6 @@ def _named(folder: Folder) -> Folder:
     try:
         checkpoint.verify(folder)
     except checkpoint.BadCheckpointError as error:
-        expected = f"latest, never or where a checkpoint lies, a path or an address ({error})"
+        expected = f"latest, never, or the path or address of a checkpoint ({error})"
         raise SpecError([Problem("spec.checkpoint.resume", str(folder), expected)]) from error
     return folder

@@ -119,14 +119,14 @@ class Retention:
         try:
             yield
         except (OSError, InfrastructureError) as error:
-            self.problem = f"what is no longer needed could not be looked for: {error}"
+            self.problem = f"old checkpoints could not be listed: {error}"
 
     def _delete(self, folders: Sequence[Folder]) -> None:
         for folder in folders:
             try:
                 folder.remove(first=checkpoint.MANIFEST)
             except OSError as error:
-                self.problem = f"{folder} is no longer needed and could not be deleted: {error}"
+                self.problem = f"{folder}: this old checkpoint could not be deleted: {error}"
 
 
 def _holds_any(parent: Folder) -> bool:

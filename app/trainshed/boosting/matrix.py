@@ -208,7 +208,7 @@ def _look(share: Share, columns: MatrixColumns) -> list[FeatureColumn]:
     told = _gather(share.control, json.dumps([astuple(each) for each in mine]))
     found = merge(([FeatureColumn(*each) for each in json.loads(one)] for one in told), share.place)
     if len(found) == 1:
-        raise ValueError(f"{share.place}: there is no feature, only the label {columns.label}")
+        raise ValueError(f"{share.place}: there are no features, only the label {columns.label}")
     return found
 
 

@@ -263,7 +263,7 @@ def newest(
                 # Deleted since the listing, for a newer one: list again.
                 if looks_left and candidates(looked_at) != listed:
                     break
-                refused.append(f"checkpoint refused, taking the one before: {error}")
+                refused.append(f"checkpoint refused, trying the one before it: {error}")
         else:
             break
     return None, None, refused

@@ -33,10 +33,12 @@ CODE = "code"
 
 @click.command()
 @file_options
-@click.option("--storage", metavar="ADDRESS", help="The cluster's bucket, for code; its chart's.")
-@click.option("--context", help="Of the kubeconfig; the current one without it.")
-@click.option("-n", "--namespace", help="Where FILE names none.")
-@click.option("--follow/--no-wait", default=True, help="Show progress until the end, or do not.")
+@click.option("--storage", metavar="ADDRESS", help="Bucket for code: the chart's storage.")
+@click.option("--context", help="Context of the kubeconfig. Default: the current one.")
+@click.option("-n", "--namespace", help="Namespace if FILE names none.")
+@click.option(
+    "--follow/--no-wait", default=True, help="Show progress until the run ends, or return at once."
+)
 def apply(  # noqa: PLR0913, PLR0917 - the options of a command
     file: Path,
     settings: tuple[str, ...],
@@ -45,11 +47,11 @@ def apply(  # noqa: PLR0913, PLR0917 - the options of a command
     namespace: str | None,
     follow: bool,
 ) -> None:
-    """Check FILE, bring its code.workingDir to the storage, apply it, and follow the run.
+    """Check FILE, upload its code.workingDir, apply it, and follow the run.
 
-    The code goes to the bucket of --storage, else of TRAINSHED_HOME, under a name made of its
-    content: what is there already is not sent again. What git ignores and what looks like a key
-    stays here. Ctrl-C leaves the run alone.
+    The code is uploaded to the bucket of --storage or TRAINSHED_HOME, unless the same content is
+    there already. Files that git ignores or that look like keys are not uploaded. Ctrl-C stops
+    following; the run continues.
     """
     from trainshed.jobs.kubectl import Kubectl
 

@@ -35,17 +35,21 @@ def access_options(command: Callable[..., None]) -> Callable[..., None]:
         command(access=access, **others)
 
     changed = click.option(
-        "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Send a header."
+        "--header",
+        "headers",
+        multiple=True,
+        metavar="'NAME: VALUE'",
+        help="Header to send; may be repeated.",
     )(with_access)
     changed = click.option(
         "--token-file",
         type=click.Path(path_type=Path),
-        help="File with the cluster's token; else RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH.",
+        help="File with the cluster's token. Default: RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH.",
     )(changed)
     return click.option(
         "--address",
         metavar="URL",
-        help="The Ray cluster's dashboard; else RAY_ADDRESS, or http://localhost:8265.",
+        help="Ray dashboard. Default: RAY_ADDRESS, or http://localhost:8265.",
     )(changed)
 
 
@@ -67,7 +71,7 @@ def follow_run(jobs: Jobs, job: Job) -> int:
         ended = asyncio.run(follow(jobs, job.id, reader.take))
     except KeyboardInterrupt:
         display.close()
-        _say(f"{job.id} goes on; the same command follows it again")
+        _say(f"{job.id} continues. Run the same command to follow it again")
         _say(f"to stop it: trainshed stop {job.id} --address {jobs.address}")
         return EXIT_INTERRUPTED
     finally:

@@ -27,13 +27,13 @@ FILE_BYTES = "128Mi"
 
 @click.group()
 def data() -> None:
-    """Look at data, and write them as parquet; Ray is started only for rows that it makes."""
+    """Inspect rows and write them as Parquet. Only generated rows start Ray."""
 
 
 @data.command()
-@click.option("--to", "folder", required=True, help="A path, or the address of a bucket.")
+@click.option("--to", "folder", required=True, help="Folder: a path or a bucket address.")
 def digits(folder: str) -> None:
-    """Write scikit-learn's handwritten digits as parquet below FOLDER/digits."""
+    """Write scikit-learn's handwritten digits as Parquet below FOLDER/digits."""
     from trainshed.digits import write_digits
     from trainshed.storage.addresses import open_folder
 
@@ -48,15 +48,14 @@ def digits(folder: str) -> None:
 @data.command()
 @of_rows
 @click.option(
-    "--rows", type=click.IntRange(min=1), default=10, show_default=True, help="The most to show."
+    "--rows", type=click.IntRange(min=1), default=10, show_default=True, help="Rows to show."
 )
 def show(given: RowInput | GeneratedRows, rows: int) -> None:
     """Show the first rows of SOURCE: files at a path or an address.
 
-    With --dataset, SOURCE is a TrainingRun file, and its transforms come first; augmentation, which
-    is another in each epoch, is left out. Piped, it is one JSON object a row, with bytes in base64.
-    Rows that a function, a reader or groups make are made by a Ray that is started here meanwhile,
-    no more of them than it takes.
+    With --dataset, SOURCE is a TrainingRun file and its transforms are applied, but no
+    augmentation. A pipe gets one JSON object a row, with bytes in base64. Rows of a function, a
+    reader or a group transform start Ray on this machine, which makes only the rows needed.
     """
     from trainshed.inspect.reading import first_rows
     from trainshed.inspect.text_tables import rows_table
@@ -75,9 +74,9 @@ def show(given: RowInput | GeneratedRows, rows: int) -> None:
 @data.command()
 @of_rows
 def schema(given: RowInput | GeneratedRows) -> None:
-    """Show columns, types, files and rows of SOURCE, and how it is cut into what tasks read.
+    """Show columns, types, files, rows and fragments of SOURCE.
 
-    Types are those of the first rows at eight places at most. Piped, it is one JSON object.
+    Types come from the first rows of at most eight fragments. A pipe gets one JSON object.
     """
     from trainshed.inspect.schema import describe
     from trainshed.inspect.text_tables import schema_table
@@ -95,10 +94,10 @@ def schema(given: RowInput | GeneratedRows) -> None:
 @click.option("--by", metavar="COLUMN", help="Count the rows with each value of a column.")
 @with_processes
 def count(given: RowInput | GeneratedRows, by_file: bool, by: str | None, processes: int) -> None:
-    """Count the rows of SOURCE: at once where files tell them, else by reading.
+    """Count the rows of SOURCE, from file metadata when available, else by reading all rows.
 
-    A dataset's transforms are run, as they may leave rows out; --raw counts what is read. Piped,
-    counts of files and values are one JSON object a line.
+    A dataset's transforms are applied, as they may drop rows; --raw counts rows before them. A
+    pipe gets counts of files and values as one JSON object a line.
     """
     from trainshed.inspect import counting
     from trainshed.inspect.read_progress import bar
@@ -137,15 +136,15 @@ def _print_counts(title: str, counts: Sequence[tuple[object, int]]) -> None:
     "columns_meant",
     multiple=True,
     metavar="NAME",
-    help="A column that is meant; may come again. All without it.",
+    help="Column to summarize; may be repeated. Default: all columns.",
 )
 @with_processes
 def stats(given: RowInput | GeneratedRows, columns_meant: tuple[str, ...], processes: int) -> None:
-    """Sum up each column of SOURCE: rows, missing ones, smallest, largest, mean and so on.
+    """Summarize each column of SOURCE: rows, missing values, minimum, maximum, mean and more.
 
-    All rows are read once, after a dataset's transforms, and few are held. What is no number and no
-    time, such as texts, is told by how many values there are, and which come most often. Piped, it
-    is one JSON object a column, with sums, too.
+    All rows are read once, after a dataset's transforms. Columns of texts and other types show
+    the number of distinct values and the most frequent ones. A pipe gets one JSON object a column,
+    which also has sums.
     """
     from trainshed.inspect.read_progress import bar
     from trainshed.inspect.statistics import summarize
@@ -168,16 +167,18 @@ def stats(given: RowInput | GeneratedRows, columns_meant: tuple[str, ...], proce
     required=True,
     callback=located,
     metavar="FOLDER",
-    help="A new folder, or an empty one: a path, or the address of a bucket.",
+    help="New or empty folder: a path or a bucket address.",
 )
-@click.option("--shuffle", "seed", type=click.IntRange(min=0), metavar="SEED", help="Mix all rows.")
-@click.option("--rows-per-file", type=click.IntRange(min=1), help="The most rows of a file.")
+@click.option(
+    "--shuffle", "seed", type=click.IntRange(min=0), metavar="SEED", help="Shuffle all rows."
+)
+@click.option("--rows-per-file", type=click.IntRange(min=1), help="Maximum rows of a file.")
 @click.option(
     "--file-bytes",
     default=FILE_BYTES,
     show_default=True,
     callback=as_bytes,
-    help="From which size on the next file begins.",
+    help="Size after which the next file begins.",
 )
 @with_processes
 def write(  # noqa: PLR0913, PLR0917 - the options of a command
@@ -188,11 +189,11 @@ def write(  # noqa: PLR0913, PLR0917 - the options of a command
     file_bytes: int,
     processes: int,
 ) -> None:
-    """Write the rows of SOURCE as parquet files, after a dataset's transforms.
+    """Write the rows of SOURCE as Parquet files, after a dataset's transforms.
 
-    They keep their order, or are mixed by --shuffle, which needs room for all rows once more on the
-    disk of FOLDER, for a bucket on this machine's. Nothing is overwritten, and what is not whole is
-    not left there.
+    Rows keep their order unless --shuffle is given. A shuffle needs disk space for a second copy of
+    all rows: on the disk of FOLDER, or on this machine if FOLDER is in a bucket. Existing files are
+    never overwritten, and incomplete files are removed.
     """
     from trainshed.display.formatting import say_bytes, say_count
     from trainshed.inspect.read_progress import bar

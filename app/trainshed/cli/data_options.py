@@ -51,7 +51,7 @@ def as_bytes(ctx: click.Context, param: click.Parameter, value: str) -> int:  # 
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
     if not 1 <= size <= parse_bytes(MOST_FILE_BYTES):
-        raise click.BadParameter(f"{value} is none of 1 to {MOST_FILE_BYTES}")
+        raise click.BadParameter(f"got {value}; expected 1 to {MOST_FILE_BYTES}")
     return size
 
 
@@ -84,27 +84,27 @@ def of_rows(command: Callable[..., None]) -> Callable[..., None]:
             click.echo(say_plainly(said), err=True)
 
     changed = click.option(
-        "--columns", metavar="A,B", callback=_split, help="Columns to read; all without it."
+        "--columns", metavar="A,B", callback=_split, help="Columns to read. Default: all."
     )(with_rows)
     changed = click.option(
         "--option",
         "options",
         multiple=True,
         metavar="NAME=VALUE",
-        help="An option of the format, such as delimiter=';'; its value is YAML.",
+        help="Option of the format, such as delimiter=';'. The value is YAML.",
     )(changed)
     changed = click.option(
         "--format",
         "form",
         type=click.Choice(FORMATS),
         metavar="FORMAT",
-        help="Of the files; without it their endings tell.",
+        help="Format of the files. Default: that of their endings.",
     )(changed)
-    changed = click.option("--raw", is_flag=True, help="Leave the dataset's transforms out.")(
+    changed = click.option("--raw", is_flag=True, help="Do not apply the dataset's transforms.")(
         changed
     )
     changed = click.option(
-        "--dataset", metavar="NAME", help="SOURCE is a TrainingRun file, and this dataset is meant."
+        "--dataset", metavar="NAME", help="Dataset of the TrainingRun file SOURCE."
     )(changed)
     return click.argument("source")(changed)
 
@@ -119,7 +119,7 @@ def _ray_where_needed(given: RowInput | GeneratedRows) -> Iterator[None]:
         return
     from trainshed.ray_train.ray_cluster import for_rows
 
-    said = f"{given.field}: starting Ray here, as {given.maker} makes its rows"
+    said = f"{given.field}: starting Ray on this machine, because {given.maker} makes its rows"
     click.echo(say_plainly(said), err=True)
     with for_rows(given.cpus, given.env):
         yield
@@ -148,6 +148,6 @@ def with_processes(command: Callable[..., None]) -> Callable[..., None]:
         "--processes",
         type=click.IntRange(min=1),
         default=CORES,
-        show_default="one a core",
-        help="That read and transform.",
+        show_default="one per core",
+        help="Processes that read and transform.",
     )(command)

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0, min_open=True),
     default=30.0,
     show_default=True,
-    help="Of --measure, from the first batch on.",
+    help="Time to measure, from the first batch on.",
 )
 def explain(file: Path, settings: tuple[str, ...], measure: bool, seconds: float) -> None:
-    """Say what running FILE would read, keep and ask of Ray.
+    """Explain what a run of FILE reads, caches and requests from Ray.
 
-    --measure starts Ray as a run does, but for GPUs, has the batches of the dataset that trains
-    made for so many seconds, and says how fast each stage is and which one to change.
+    --measure starts Ray without GPUs, makes batches of the training dataset for --seconds, and
+    shows how fast each stage is and which setting to change.
     """
     from trainshed.planning.explanation import explain_lines
     from trainshed.planning.machine import gpu_capabilities

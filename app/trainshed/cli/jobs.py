@@ -25,7 +25,7 @@ SECONDS_BETWEEN_LOOKS = 0.5
 @click.argument("job_id", metavar="ID")
 @access_options
 def status(job_id: str, access: DashboardAccess) -> None:
-    """Say how the job ID does."""
+    """Show the status of the job ID."""
     job = connect(access).get(job_id)
     click.echo(_line(job, len(job.id)))
     if job.message and not job.exit_code:  # else it is the end of the log
@@ -35,7 +35,7 @@ def status(job_id: str, access: DashboardAccess) -> None:
 @click.command(name="list")
 @access_options
 def list_jobs(access: DashboardAccess) -> None:
-    """List the jobs that the cluster remembers, the oldest first."""
+    """List the jobs of the cluster, the oldest first."""
     jobs = connect(access).list()
     width = max((len(job.id) for job in jobs), default=0)
     for job in jobs:
@@ -44,12 +44,14 @@ def list_jobs(access: DashboardAccess) -> None:
 
 @click.command()
 @click.argument("named", metavar="ID|FOLDER")
-@click.option("--follow", is_flag=True, help="Go on until the job ends.")
+@click.option("--follow", is_flag=True, help="Follow the log until the job ends.")
 @click.option(
-    "--attempt", type=click.IntRange(min=1), help="Of a FOLDER: which one; else the last."
+    "--attempt", type=click.IntRange(min=1), help="Attempt of a FOLDER. Default: the last one."
 )
 @click.option(
-    "--tail", type=click.IntRange(min=1), help="With FOLDER: last lines of each log; else all."
+    "--tail",
+    type=click.IntRange(min=1),
+    help="Last lines of each log of a FOLDER. Default: all lines.",
 )
 @access_options
 def logs(
@@ -59,14 +61,14 @@ def logs(
     tail: int | None,
     access: DashboardAccess,
 ) -> None:
-    """Print what the job ID has printed: events as one JSON object a line, and all else.
+    """Print the log of the job ID; events are JSON objects, one a line.
 
-    Of a FOLDER, a run's path or address, what its last attempt left there: what its driver and its
-    workers printed.
+    With the path or address of a run's FOLDER, print the logs that the driver and the workers of
+    its last attempt stored there.
     """
     if is_place(named):
         if follow:
-            raise click.UsageError(f"--follow is for a job of a cluster, {named} is a folder")
+            raise click.UsageError(f"--follow: got the folder {named}; expected a job ID")
         from trainshed.cli import stored_logs
 
         stored_logs.show(open_place(named), attempt, tail)
@@ -84,14 +86,14 @@ def logs(
 
 @click.command()
 @click.argument("job_id", metavar="ID")
-@click.option("--no-wait", is_flag=True, help="Do not wait for its end.")
+@click.option("--no-wait", is_flag=True, help="Return without waiting until the job has stopped.")
 @access_options
 def stop(
     job_id: str,
     no_wait: bool,
     access: DashboardAccess,
 ) -> None:
-    """Stop the job ID after a checkpoint, for which it has its gracePeriodSeconds."""
+    """Stop the job ID; it has gracePeriodSeconds to write a checkpoint."""
     jobs = connect(access)
     job = jobs.get(job_id)
     if not job.is_over:
@@ -104,7 +106,7 @@ def stop(
 @click.argument("job_id", metavar="ID")
 @access_options
 def delete(job_id: str, access: DashboardAccess) -> None:
-    """Let the cluster forget the job ID, which is over; what the run left on storage stays."""
+    """Delete the finished job ID from the cluster; the run's folder on storage stays."""
     from trainshed.jobs.cluster_error import ClusterError
 
     jobs = connect(access)
@@ -112,7 +114,7 @@ def delete(job_id: str, access: DashboardAccess) -> None:
     if not job.is_over:
         raise ClusterError(f"{job_id} is {job.status}: stop it first", EXIT_INVALID)
     jobs.delete(job_id)
-    click.echo(f"{job_id} is forgotten")
+    click.echo(f"{job_id} is deleted")
 
 
 def _wait(jobs: Jobs, job_id: str) -> Job:

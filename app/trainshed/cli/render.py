@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 # What only the API server and the controller know.
 UNKNOWN_UID = "00000000-0000-0000-0000-000000000000"
 NOTE = """\
-# The first attempt of {name}, as the controller creates it, but for what a file does not know: the
-# uid of the object, and where its progress goes.
+# The first attempt of {name}, as the controller creates it. The object's uid and the address for
+# progress are known only in a cluster.
 """
 
 
 @click.command()
 @file_options
-@click.option("--cluster", default="trainshed", help="RayCluster of runs that name none.")
+@click.option("--cluster", default="trainshed", help="RayCluster if FILE names none.")
 def render(file: Path, settings: tuple[str, ...], cluster: str) -> None:
-    """Print the RayJob that FILE becomes in a cluster, and send nothing."""
+    """Print the RayJob that the controller would create for FILE; nothing is sent."""
     run = load_file(file, settings)
     _check(run)
     if run.spec.cluster and run.spec.cluster.shared:
@@ -46,10 +46,10 @@ def _check(run: TrainingRun) -> None:
     problems = []
     code = run.spec.code
     if code.working_dir and not code.is_remote:
-        expected = "an address: nobody uploads a folder for the controller; `trainshed submit` does"
+        expected = "an address. Only `trainshed submit` and `trainshed apply` upload a folder"
         problems.append(Problem("spec.code.workingDir", show_value(code.working_dir), expected))
     if run.spec.cluster and run.spec.cluster.dedicated:
-        expected = "shared: what a class of clusters is, only the chart's values say"
+        expected = "shared, because classes are defined in the values of the chart"
         problems.append(Problem("spec.cluster", "dedicated", expected))
     if problems:
         raise SpecError(problems)

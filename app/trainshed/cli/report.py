@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("folder", callback=place_of)
 def report(folder: Folder) -> None:
-    """Write report.html of the run in FOLDER, a path or the address of a bucket, into it."""
+    """Write report.html into FOLDER, the path or bucket address of a run."""
     from trainshed.report import write_report
     from trainshed.report.load import NoRunFolderError
 

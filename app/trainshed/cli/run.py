@@ -20,12 +20,11 @@ from trainshed_api.names import ENV_SPEC
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @spec_options
-@click.option("--fresh", is_flag=True, help="Start over; files of earlier attempts are kept.")
+@click.option("--fresh", is_flag=True, help="Start over; files of earlier attempts stay.")
 def run(file: Path | None, settings: tuple[str, ...], fresh: bool) -> None:
-    """Train FILE on this machine, going on from where an earlier attempt ended.
+    """Train FILE on this machine, resuming from an earlier attempt's last checkpoint.
 
-    Without FILE, as in a job that `trainshed submit` sent: what TRAINSHED_SPEC holds, on the Ray
-    cluster around.
+    Without FILE, in a job of a Ray cluster, train the spec in TRAINSHED_SPEC on that cluster.
     """
     if file is None and ENV_SPEC not in os.environ:
         raise click.UsageError("Missing argument 'FILE'.")

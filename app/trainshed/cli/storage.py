@@ -7,18 +7,18 @@ import click
 
 @click.group()
 def storage() -> None:
-    """Look after the folder or bucket where runs are kept."""
+    """Manage the folder or bucket that holds runs."""
 
 
 @storage.command()
 @click.argument("where", metavar="STORAGE")
-@click.option("--delete", is_flag=True, help="Delete what is listed.")
+@click.option("--delete", is_flag=True, help="Delete the listed files.")
 def gc(where: str, delete: bool) -> None:
-    """List what runs that were killed left below STORAGE, a path or the address of a bucket.
+    """List files that killed runs left below STORAGE, a path or a bucket address.
 
-    Half-written checkpoints, those beyond checkpoint.keep, and rows of cache: disk that no attempt
-    goes on with. Nothing of a run that is under way
-    or that was written within the last hour is listed, and nothing is deleted without --delete.
+    These are incomplete checkpoints, checkpoints beyond checkpoint.keep, and disk caches that no
+    attempt can use. Files of active runs and of the last hour are never listed. Nothing is deleted
+    without --delete.
     """
     from trainshed.attempt.gc import leftovers
     from trainshed.display.formatting import say_bytes, say_plainly
@@ -33,5 +33,5 @@ def gc(where: str, delete: bool) -> None:
             count, size = count + 1, size + found.bytes
     except (ValueError, OSError) as error:
         raise click.BadParameter(str(error), param_hint="STORAGE") from error
-    done = "deleted" if delete else "may go; --delete deletes them"
-    click.echo(f"{count} folders, {say_bytes(size)}: {done}" if count else "nothing is left over")
+    done = "deleted" if delete else "can be deleted. Add --delete to delete them"
+    click.echo(f"{count} folders, {say_bytes(size)}: {done}" if count else "nothing to delete")

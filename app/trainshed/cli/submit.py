@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @file_options
-@click.option("--fresh", is_flag=True, help="Start over; files of earlier attempts are kept.")
+@click.option("--fresh", is_flag=True, help="Start over; files of earlier attempts stay.")
 @click.option(
-    "--follow/--no-wait", default=True, help="Show the progress until the end, or only send it."
+    "--follow/--no-wait", default=True, help="Show progress until the run ends, or return at once."
 )
 @access_options
 def submit(
@@ -36,9 +36,9 @@ def submit(
     follow: bool,
     access: DashboardAccess,
 ) -> None:
-    """Train FILE on a Ray cluster, as a job; one of it that runs already is followed.
+    """Submit FILE as a job to a Ray cluster, or follow its job if one is running.
 
-    Data, storage and code are checked in the cluster, where the run is. Ctrl-C leaves it alone.
+    The job checks data, storage and code in the cluster. Ctrl-C stops following; the job continues.
     """
     run = load_file(file, settings)
     environment = render_runtime_env(run, {})
@@ -52,5 +52,5 @@ def submit(
     if not follow:
         click.echo(job_id)
         return
-    click.echo(f"{job_id} {'runs already' if runs else 'was submitted'}", err=True)
+    click.echo(f"{job_id} {'is running already' if runs else 'was submitted'}", err=True)
     sys.exit(follow_run(jobs, jobs.get(job_id)))

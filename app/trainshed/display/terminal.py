@@ -141,12 +141,12 @@ def say_happening(event: AnyEvent, step_name: StepName) -> Text | None:
         where = say_place(epoch, event.step, step_name) or Path(event.path).name
         parts: list[str | tuple[str, str]] = [("  checkpoint ", "blue"), where]
         if event.blocked_seconds is not None:
-            parts.append((f"  held up training {say_duration(event.blocked_seconds)}", "dim"))
+            parts.append((f"  paused training for {say_duration(event.blocked_seconds)}", "dim"))
         return Text.assemble(*parts)
     if isinstance(event, WorkersLost):
         back = say_resume(event.resumed_from, step_name)
         return Text.assemble(
-            ("  workers lost  ", "bold yellow"), event.message, f"  going on from {back}"
+            ("  workers lost  ", "bold yellow"), event.message, f"  resuming from {back}"
         )
     if isinstance(event, WarningEvent):
         return Text.assemble(("  warning  ", "yellow"), event.message)

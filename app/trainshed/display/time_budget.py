@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 BUCKETS: dict[str, tuple[str, str]] = {
     "training": ("training", "the model computing: forward, backward, optimizer"),
-    "waitingForData": ("waiting for data", "workers ready for a batch that was not there yet"),
+    "waitingForData": ("waiting for data", "workers waiting for their next batch"),
     "evaluating": ("evaluating", "scoring held-out data"),
-    "checkpointing": ("checkpointing", "training held up while a checkpoint was taken"),
+    "checkpointing": ("checkpointing", "training paused to take a checkpoint"),
     "starting": ("starting", "Ray, the workers, imports and the first batch"),
     "stopping": ("stopping", "finishing the last checkpoint and shutting down"),
-    "lost": ("lost", "work that an interruption undid, and coming back from it"),
-    "queued": ("queued", "waiting for a place on the cluster"),
+    "lost": ("lost", "repeating work after an interruption"),
+    "queued": ("queued", "waiting for capacity in the cluster"),
     "suspended": ("suspended", "paused on request"),
-    "provisioning": ("provisioning", "waiting for machines"),
+    "provisioning": ("provisioning", "waiting for nodes"),
 }
 # A shorter run is mostly its start: its goodput says nothing of a long one's.
 LEAST_SECONDS_FOR_GOODPUT = 300.0
@@ -51,6 +51,6 @@ def split_time(seconds: Mapping[str, float], wall_seconds: float | None) -> list
             parts.append(TimePart(bucket, label, meaning, spent, 100 * spent / wall))
     rest = wall - known
     if rest > SMALLEST_REMAINDER * wall:
-        meaning = "wall time that no bucket measured"
+        meaning = "wall time outside all other buckets"
         parts.append(TimePart("other", "not accounted for", meaning, rest, 100 * rest / wall))
     return parts

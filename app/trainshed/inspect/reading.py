@@ -280,7 +280,7 @@ def in_order(
             while waiting:
                 yield waiting.popleft().result()
         except BrokenProcessPool as error:
-            said = "a process that read was killed: with fewer --processes less memory is needed"
+            said = "a reading process was killed. Use fewer --processes, which need less memory"
             raise InfrastructureError(said, "killed") from error
         finally:
             pool.shutdown(wait=False, cancel_futures=True)

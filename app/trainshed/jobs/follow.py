@@ -50,7 +50,7 @@ async def follow(
                 raise
             tries += 1
             if tries > MOST_TRIES:
-                message = f"no more word of {job_id} in {tries} tries; it may go on ({error})"
+                message = f"no answer about {job_id} in {tries} tries; it may still run ({error})"
                 raise ClusterError(message, EXIT_TRY_AGAIN) from None
         else:
             tries = 0

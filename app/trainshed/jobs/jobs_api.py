@@ -139,7 +139,7 @@ class Jobs:
         except (RuntimeError, AuthenticationError) as error:
             raise ClusterError(*self._explain(job_id, str(error))) from None
         except OSError as error:  # requests' own errors are some
-            message = f"{self._access.address} does not answer any more ({_name(error)})"
+            message = f"{self._access.address} no longer answers ({_name(error)})"
             raise ClusterError(message, EXIT_TRY_AGAIN) from None
 
     def _explain(self, job_id: str, said: str) -> tuple[str, int]:
@@ -162,12 +162,12 @@ def check_cluster(access: DashboardAccess) -> None:
     version = _get(access, "/api/version")
     ray = version.get("ray_version") if isinstance(version, dict) else None
     if not isinstance(ray, str):
-        raise ClusterError(f"{where} answers, but is no dashboard of Ray", EXIT_INVALID)
+        raise ClusterError(f"{where} answers, but is not a Ray dashboard", EXIT_INVALID)
     if tuple(int(part) for part in re.findall(r"\d+", ray)[:2]) < OLDEST_RAY:
         oldest = ".".join(str(part) for part in OLDEST_RAY)
         raise ClusterError(f"{where} has Ray {ray}: expected {oldest} or newer", EXIT_INVALID)
     if not isinstance(_get(access, "/api/jobs/"), list):
-        message = f"{where} takes no jobs: its Ray was installed without ray[default]"
+        message = f"{where} accepts no jobs: its Ray was installed without ray[default]"
         raise ClusterError(message, EXIT_INVALID)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trainshed_api.rows import ReadSpec
     from trainshed_api.v1alpha1 import DatasetSpec
 
-_WHY = "holdout deals rows of the same files out by their places there, which hang on it"
+_WHY = "holdout selects rows by their positions in the files, which depend on it"
 
 
 class _Part(NamedTuple):

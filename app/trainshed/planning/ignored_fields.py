@@ -67,8 +67,8 @@ def warning_for_shards(unheeded: IgnoredFields, asked_for_run: bool) -> str | No
     if not fields:
         return None
     return (
-        "ray.train.get_dataset_shard() gives rows of which the function makes batches itself: "
-        f"{', '.join(fields)} are ignored; use trainshed.current() to apply them"
+        "the training function makes its own batches of ray.train.get_dataset_shard(): "
+        f"{', '.join(fields)} are ignored. Use trainshed.current() to apply them"
     )
 
 
@@ -79,7 +79,7 @@ def warning_for_loops(unheeded: IgnoredFields) -> str | None:
         return None
     return (
         "the training function called neither trainshed.current() nor "
-        f"ray.train.get_dataset_shard(): {', '.join(fields)} did not act"
+        f"ray.train.get_dataset_shard(): {', '.join(fields)} had no effect"
     )
 
 

@@ -102,7 +102,7 @@ def check_cache(read: ReadSpec, field: str) -> None:
         return
     most = parse_bytes(limit) // 2
     if parse_bytes(read.local_cache) > most:
-        expected = f"at most {most // 2**20}Mi, half of scratch.tmp: there Ray spills, too"
+        expected = f"at most {most // 2**20}Mi, half of scratch.tmp, where Ray also spills"
         raise SpecError([Problem(f"{field}.localCache", read.local_cache, expected)])
 
 
@@ -115,11 +115,11 @@ def check_environment(folder: Folder, env: Mapping[str, str]) -> None:
     if folder.path:
         return
     expected = (
-        "it where the Pods or this machine get theirs: the driver has no variables of spec.env, "
-        f"and would not find {folder} where the workers do"
+        "no value: set it for the Pods or on this machine, because the driver does not read "
+        f"spec.env and would not find {folder}"
     )
     problems = [
-        Problem(f"spec.env.{name}", "one of a bucket's client", expected)
+        Problem(f"spec.env.{name}", "a variable of the bucket's client", expected)
         for name in env
         if name.startswith(_OF_CLIENTS)
     ]
@@ -155,8 +155,8 @@ def check_storage(folder: Folder) -> None:
         ) from error
     if not fences:
         expected = (
-            "a store that obeys If-None-Match, as S3 and its kin do since 2024: without it two "
-            "drivers may hold one attempt"
+            "a store that supports If-None-Match, as S3 does since 2024. Without it two "
+            "drivers could run one attempt"
         )
         raise SpecError([Problem("spec.storage", str(folder), expected)])
 

@@ -22,14 +22,13 @@ _HANGING = re.compile(
     re.DOTALL,
 )
 _WORDS = {
-    _NO_ROOM: "no task of {task} found a free CPU, or the memory of its task.memory, for a minute: "
-    "does the cluster have as many as data.cpus, and a node with that memory, beside the workers', "
-    "on nodes of data.placement?",
-    _NO_OUTPUT: "a task of {task} runs for {s} s without a row: storage or a function is slow, or "
-    "hangs",
-    _HIGH_MEMORY: "a task of {task} takes {mean} of memory, up to {most}, and Ray counts none of "
-    "it: fewer data.cpus, or a smaller batchSize of the transform, take less at once",
-    _HANGING: "a task of {task} runs for {s} s, far longer than others: storage or a function "
+    _NO_ROOM: "no task of {task} found a free CPU or its task.memory for a minute. Check that the "
+    "nodes of data.placement have data.cpus CPUs and that memory besides those of the workers",
+    _NO_OUTPUT: "a task of {task} has run for {s} s without a row: storage or a function is slow, "
+    "or hangs",
+    _HIGH_MEMORY: "a task of {task} takes {mean} of memory, up to {most}, which Ray does not "
+    "count. Lower data.cpus or the transform's batchSize to use less at once",
+    _HANGING: "a task of {task} has run for {s} s, far longer than others: storage or a function "
     "hangs, or one file is far larger",
 }
 

@@ -52,8 +52,8 @@ def _watch(tell: Callable[[str], None], seconds_between: float) -> None:
         begun = spilled if begun is None else begun
         if spilled - begun >= LEAST_BYTES:
             tell(
-                f"Ray's object stores are full: {(spilled - begun) / 2**20:,.0f} MB went to disk, "
-                "from where they come back slowly: give the nodes of data larger object stores, "
-                "or set cache: disk or none, fewer data.cpus or a smaller feed.prefetchBatches"
+                f"Ray's object stores are full: {(spilled - begun) / 2**20:,.0f} MB spilled to "
+                "disk, which is slower to read. Give the data nodes larger object stores, set "
+                "cache: disk or none, or lower data.cpus or feed.prefetchBatches"
             )
             return

@@ -138,7 +138,7 @@ def list_notes(run: RunData) -> list[HistoryNote]:
 def _say_event(event: AnyEvent, attempt: AttemptHistory, step_name: StepName) -> str:
     if isinstance(event, WorkersLost):
         back = say_resume(event.resumed_from, step_name)
-        return f"Workers lost: {event.message} Went on from {back}."
+        return f"Workers lost: {event.message} Resumed from {back}."
     if isinstance(event, WarningEvent):
         return f"Warning: {event.message}"
     if isinstance(event, Stopping):

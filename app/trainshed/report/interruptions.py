@@ -35,7 +35,7 @@ def list_losses(run: RunData) -> Iterator[LossRow]:
     for attempt, following in zip_longest(run.attempts, run.attempts[1:]):
         yield from _of_workers(attempt)
         if following and attempt.finished is None and attempt.events and following.events:
-            what = f"attempt {attempt.number} was cut off"
+            what = f"attempt {attempt.number} was interrupted"
             yield _row(what, attempt.events[-1].time, following.events, noticed=None)
 
 

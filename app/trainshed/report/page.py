@@ -194,7 +194,7 @@ def _subtitle(run: RunData) -> str:
 def _say_unfinished(run: RunData) -> str:
     times = [event.time for attempt in run.attempts for event in attempt.events]
     last = f"; its last event is from {say_moment(max(times))}" if times else ""
-    return f"This run has no result yet: it is going on, or was cut off{last}."
+    return f"This run has no result yet: it is running, or was interrupted{last}."
 
 
 def _tiles(run: RunData, curves: Curves) -> Iterator[Tile]:

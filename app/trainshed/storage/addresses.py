@@ -98,7 +98,7 @@ def open_folder(text: str) -> Folder:
         return Disk(Path(text))
     if scheme == "file":
         if not rest.startswith("/"):
-            raise ValueError("file:// and a whole path, as in file:///runs")
+            raise ValueError("file:// and an absolute path, such as file:///runs")
         return Disk(Path(rest))
     found = urlsplit(text)
     # As in a path of a disk, empty parts between slashes are ignored.
@@ -106,7 +106,7 @@ def open_folder(text: str) -> Folder:
     is_whole = found.netloc and not found.query and not found.fragment
     if scheme in BUCKET_SCHEMES and _has_keys(scheme, found):
         # Not repeated: others can read where messages are stored.
-        raise ValueError("an address without keys: those are the environment's, or a Secret's")
+        raise ValueError("an address without keys. Set them in the environment or in a Secret")
     if scheme not in BUCKET_SCHEMES or not is_whole or {".", ".."} & set(parts):
         kinds = ", ".join(f"{known}://" for known in BUCKET_SCHEMES)
         raise ValueError(f"a path, file://, or a bucket's address with one of {kinds}")

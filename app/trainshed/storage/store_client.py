@@ -194,7 +194,7 @@ def _as_os_error(error: FileNotFoundError | BaseError, root: str, what: str) -> 
     if isinstance(error, NotSupportedError) or _NO_SIZE in text:
         return OSError(errno.EOPNOTSUPP, _words(text), what)
     if any(name in text for name in _NO_BUCKET):
-        said = f"{root}: there is no such bucket; make it, or correct the address"
+        said = f"{root}: no such bucket. Create it, or correct the address"
         return NoBucketError(errno.EREMOTEIO, said)
     # One object of a bulk delete.
     if isinstance(error, FileNotFoundError) or "(code: NoSuchKey)" in text:
@@ -208,7 +208,7 @@ def _as_os_error(error: FileNotFoundError | BaseError, root: str, what: str) -> 
         return PermissionError(errno.EACCES, said, what)
     denied = isinstance(error, PermissionDeniedError | UnauthenticatedError)
     if denied or _DENIED.search(text):
-        said = f"the credentials do not allow it, or have ended: {_words(text)}; {_RENEW}"
+        said = f"access was denied, or the credentials have expired: {_words(text)}; {_RENEW}"
         return PermissionError(errno.EACCES, said, what)
     return OSError(errno.EREMOTEIO, _words(text), what)
 

@@ -110,7 +110,7 @@ def test_the_command_shows_before_it_deletes(
     assert shown.code == 0, shown.stderr
     assert str(left) in shown.stdout
     assert "3 folders" in shown.stdout
-    assert "--delete deletes them" in shown.stdout
+    assert "Add --delete to delete them" in shown.stdout
     assert left.exists()
 
     trainshed_here("storage", "gc", str(place), "--delete")
@@ -118,7 +118,7 @@ def test_the_command_shows_before_it_deletes(
     assert [
         each.name for each in checkpoint.candidates([run.checkpoints(1), run.checkpoints(2)])
     ] == ["checkpoint_000000040_epoch0001", "checkpoint_000000030_epoch0001"]
-    assert "nothing is left over" in trainshed_here("storage", "gc", str(place)).stdout
+    assert "nothing to delete" in trainshed_here("storage", "gc", str(place)).stdout
 
 
 def keep_rows(run: RunFolder, number: int) -> Folder:

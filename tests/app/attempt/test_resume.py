@@ -240,7 +240,7 @@ def test_a_checkpoint_that_is_not_whole_is_passed_over_and_said_so(tmp_path: Pat
 
     assert found == before
     assert len(refused) == 1
-    assert f"checkpoint refused, taking the one before: {last}: model.pt has" in refused[0]
+    assert f"checkpoint refused, trying the one before it: {last}: model.pt has" in refused[0]
 
 
 def test_never_and_fresh_start_anew(tmp_path: Path) -> None:

@@ -236,7 +236,7 @@ def test_what_cannot_be_deleted_is_said_and_ends_nothing(
     problem = sweep(folder, 2, KEEP_TWO)
 
     assert problem is not None
-    assert "no longer needed" in problem
+    assert "this old checkpoint could not be deleted" in problem
     assert "Input/output error" in problem
     assert steps(folder) == [(2, 30), (2, 40)], "a folder that is being deleted is no checkpoint"
 

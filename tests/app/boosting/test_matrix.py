@@ -170,7 +170,7 @@ def test_fewer_groups_than_workers_are_refused() -> None:
 
 
 def test_a_label_alone_is_refused() -> None:
-    with pytest.raises(ValueError, match="there is no feature, only the label y"):
+    with pytest.raises(ValueError, match="there are no features, only the label y"):
         make_matrix({"y": np.asarray([1.0, 2.0])})
 
 

@@ -152,7 +152,7 @@ def assert_refused(damage: Damage, place: Folder) -> None:
     assert found == before
     assert manifest
     assert manifest.position.step == 10
-    assert refused == [f"checkpoint refused, taking the one before: {caught.value}"]
+    assert refused == [f"checkpoint refused, trying the one before it: {caught.value}"]
 
 
 def test_without_any_whole_checkpoint_there_is_none(place: Folder) -> None:

@@ -89,10 +89,10 @@ CASES: dict[str, Case] = {
     "a checkpoint scrolls by": Case([make_checkpoint()], ["checkpoint", "step 135", "20 ms"]),
     "lost workers say where training goes on": Case(
         [WorkersLost(time=1, message="rank 1 died", resumed_from=make_resume_point(45))],
-        ["workers lost", "rank 1 died", "going on from step 45", "restarting workers"],
+        ["workers lost", "rank 1 died", "resuming from step 45", "restarting workers"],
     ),
     "lost workers without a checkpoint begin again": Case(
-        [WorkersLost(time=1, message="rank 1 died")], ["going on from the beginning"]
+        [WorkersLost(time=1, message="rank 1 died")], ["resuming from the beginning"]
     ),
     "a warning is text and never markup": Case(
         [WarningEvent(time=1, message="[bold]x[/bold] [/] [link=http://e.test]y")],

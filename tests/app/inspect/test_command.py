@@ -415,7 +415,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "a size that is too large": (
         "write csv --to new --file-bytes 1T",
-        "1T is none of 1 to 2Gi",
+        "got 1T; expected 1 to 2Gi",
     ),
 }
 

@@ -93,7 +93,10 @@ def test_the_first_rows_are_shown_and_most_are_not_made(folder: Path) -> None:
     assert [json.loads(line) for line in done.stdout.splitlines()] == [
         {"id": number, "x": [number, number / 8]} for number in (1, 3, 5)
     ]
-    assert done.stderr == f"{FIELD}: starting Ray here, as {OURS}:numbers makes its rows\n"
+    assert (
+        done.stderr
+        == f"{FIELD}: starting Ray on this machine, because {OURS}:numbers makes its rows\n"
+    )
     assert 1 <= len(list(made_here.iterdir())) < ROWS // 2
 
 

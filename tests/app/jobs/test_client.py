@@ -42,11 +42,11 @@ CASES: dict[str, Case] = {
         token_from="RAY_AUTH_TOKEN",
     ),
     "a proxy that lets nobody in": Case({"/api/version": (403, "Forbidden")}, "refuses us (403)"),
-    "some other server": Case({}, "answers, but is no dashboard of Ray"),
-    "a web page": Case({"/api/version": (200, "<html>")}, "answers, but is no dashboard of Ray"),
+    "some other server": Case({}, "answers, but is not a Ray dashboard"),
+    "a web page": Case({"/api/version": (200, "<html>")}, "answers, but is not a Ray dashboard"),
     "a dashboard without jobs": Case(
         {"/api/version": RIGHT["/api/version"]},
-        "takes no jobs: its Ray was installed without ray[default]",
+        "accepts no jobs: its Ray was installed without ray[default]",
     ),
 }
 

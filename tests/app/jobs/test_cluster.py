@@ -140,7 +140,7 @@ def test_a_job_with_code_of_its_own_is_followed_left_alone_stopped_and_forgotten
     os.kill(follower.pid, signal.SIGINT)
     followed = finish(follower, PATIENCE)
     assert followed.code == EXIT_INTERRUPTED
-    assert f"{job} runs already" in followed.stderr
+    assert f"{job} is running already" in followed.stderr
     assert f"to stop it: trainshed stop {job} --address {head.address}" in followed.stderr
 
     assert call(head, "status", job).stdout.split()[:2] == [job, "RUNNING"]
@@ -156,7 +156,7 @@ def test_a_job_with_code_of_its_own_is_followed_left_alone_stopped_and_forgotten
     assert result.checkpoint
     assert any(isinstance(event, Started) for event in call(head, "logs", job).events)
 
-    assert call(head, "delete", job).stdout == f"{job} is forgotten\n"
+    assert call(head, "delete", job).stdout == f"{job} is deleted\n"
     listed = call(head, "list")
     assert listed.code == EXIT_SUCCEEDED
     assert job not in listed.stdout

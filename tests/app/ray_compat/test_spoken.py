@@ -37,13 +37,12 @@ CASES = {
     "no CPU": Case(
         "Cluster resources are not enough to run any task from TaskPoolMapOperator[train]. The "
         "job may hang forever unless the cluster scales up.",
-        "no task of TaskPoolMapOperator[train] found a free CPU, or the memory of its "
-        "task.memory, for a minute",
+        "no task of TaskPoolMapOperator[train] found a free CPU or its task.memory for a minute",
     ),
     "no output": Case(
         "Operator TaskPoolMapOperator[train] is running but has no outputs for 61.5 seconds. "
         "Execution may be slower than expected.\nIgnore this",
-        "a task of TaskPoolMapOperator[train] runs for 61 s without a row",
+        "a task of TaskPoolMapOperator[train] has run for 61 s without a row",
     ),
     "memory": Case(
         HIGH_MEMORY_PERIODIC_WARNING.format(
@@ -61,12 +60,12 @@ CASES = {
         "A task (task_id=ab12) of operator train->decode (pid=7, node_id=c3, attempt=0) has been "
         "running or stuck in scheduling for 95.25s, which is longer than the average task "
         "duration",
-        "a task of train->decode runs for 95 s, far longer than others",
+        "a task of train->decode has run for 95 s, far longer than others",
     ),
     "a task that hangs somewhere": Case(
         "A task (task_id=ab12) of operator train->decode has been running or stuck in scheduling "
         "for 95.25s, which",
-        "a task of train->decode runs for 95 s, far longer than others",
+        "a task of train->decode has run for 95 s, far longer than others",
     ),
 }
 

@@ -61,7 +61,7 @@ def test_credentials_that_do_not_allow_it_are_named(in_bucket: Bucket) -> None:
 
     assert said.code == EXIT_INVALID
     assert f"Invalid value for FOLDER: {in_bucket}" in said.stderr
-    assert "the credentials do not allow it, or have ended" in said.stderr
+    assert "access was denied, or the credentials have expired" in said.stderr
 
 
 @pytest.mark.parametrize("address", ["hdfs://server/runs", "s3:///runs"])

@@ -44,7 +44,7 @@ def test_an_attempt_that_was_cut_off_counts_from_its_last_word(tmp_path: Path) -
     later = make_started(2).model_copy(update={"time": BEGAN + 30})
     (row,) = losses_of(tmp_path, [make_started(), step(10)], [later, step(34)])
 
-    assert row.what == "attempt 1 was cut off"
+    assert row.what == "attempt 1 was interrupted"
     assert (row.ready, row.training) == ("20 s", "24 s")
 
 

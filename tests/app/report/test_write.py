@@ -56,7 +56,7 @@ class Case:
 
 
 def make_resumed_run() -> RunFolderBuilder:
-    """An attempt that was cut off at step 30, and one that went on from step 20."""
+    """An attempt that was interrupted at step 30, and one that went on from step 20."""
     first: list[AnyEvent] = [make_started(), *(make_progress(step) for step in (10, 20, 30))]
     lost = WorkersLost(
         time=1_700_000_015.0, message="rank 1 died.", resumed_from=make_resume_point(40)
@@ -181,7 +181,7 @@ CASES: dict[str, Case] = {
     ),
     "a script that reports epochs and no steps": Case(
         make_epochs_run,
-        ["Best valid.accuracy 0.95 epoch 1", "Went on from epoch 1."],
+        ["Best valid.accuracy 0.95 epoch 1", "Resumed from epoch 1."],
         ["Steps", "done twice"],
     ),
     "a newer attempt makes an older result void": Case(
@@ -198,7 +198,7 @@ CASES: dict[str, Case] = {
             "20 done twice",
             "resumed here",
             "step 20",
-            "rank 1 died. Went on from step 40.",
+            "rank 1 died. Resumed from step 40.",
             "cut off",
         ],
     ),
@@ -240,7 +240,7 @@ CASES: dict[str, Case] = {
         ["the beginning"],
         ["step 97"],
     ),
-    "a line that was cut off is left out": Case(
+    "a line that was interrupted is left out": Case(
         lambda: RunFolderBuilder(
             attempts=[[make_started(), make_evaluated()]], last_line='{"event":"progr'
         ),

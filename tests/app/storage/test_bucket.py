@@ -392,7 +392,7 @@ def test_wrong_credentials_are_said_to_be(
         (OPERATIONS | more)[operation](Bucket(f"s3://{bucket}", KEY))
 
     said = str(caught.value)
-    assert said.startswith("[Errno 13] the credentials do not allow it, or have ended: ")
+    assert said.startswith("[Errno 13] access was denied, or the credentials have expired: ")
     assert f"s3://{bucket}" in said
     assert len(said) < 500
     assert "\n" not in said

@@ -40,7 +40,9 @@ def test_credentials_that_end_are_said_at_the_end_with_what_to_do(
 
     said = saver.unsaved
     assert said
-    assert said.startswith("step 10: [Errno 13] the credentials do not allow it, or have ended: ")
+    assert said.startswith(
+        "step 10: [Errno 13] access was denied, or the credentials have expired: "
+    )
     assert "renew them and start the run again; it resumes from its last checkpoint" in said
     with pytest.raises(
         InfrastructureError, match="training is done but its checkpoint is not: step 10"
