@@ -7,7 +7,7 @@ import os
 
 # mallopt(3): parameters, and the values at which glibc arrives by itself once a block of 32 MB,
 # which is the most that it takes, was freed. Before that each step gives the pages of its batch and
-# gradients back to the kernel and has them made anew: a third of a small network's time on a CPU.
+# gradients back to the kernel and maps new ones: a third of a small network's time on a CPU.
 # What reads does so with each block: a fifth of its time.
 _TRIM, _MMAP = -1, -3
 TRIM_BYTES, MMAP_BYTES = 64 * 2**20, 32 * 2**20

@@ -72,7 +72,7 @@ RULES: Mapping[Kind, FailureHandling] = {
     # Room comes in minutes, if at all: the pauses between attempts are for that.
     "full": FailureHandling(INFRASTRUCTURE, 0, "the storage is full"),
     "scratch": FailureHandling(INFRASTRUCTURE, 0, "the disk of a node is full"),
-    # The next attempt goes on from the one before.
+    # The next attempt resumes from the checkpoint before it.
     "damaged": FailureHandling(INFRASTRUCTURE, 0, "a checkpoint is damaged"),
     # A worker that starts again mostly gets the same GPU.
     "gpu": FailureHandling(INFRASTRUCTURE, 2, "a GPU is broken"),
@@ -253,7 +253,7 @@ def _kind(error: BaseException) -> Kind | None:
     if "xgboost.core.XGBoostError" in names:
         return _kind_in_xgboost(str(error))
     if "tensorflow.python.framework.errors_impl.UnknownError" in names:
-        # The port that was free when others were told of it is another program's now.
+        # Another program took the port after it was announced as free.
         return "network" if "Could not start gRPC server" in str(error) else None
     if isinstance(error, OSError):
         return _kind_of_call(error)
@@ -293,7 +293,7 @@ def _kind_of_call(error: OSError) -> Kind | None:
 
 
 def _kind_of_words(text: str, is_of_nccl: bool) -> Kind | None:
-    """Return the kind of a plain RuntimeError, which is all that C++ has for most of its own."""
+    """Return the kind of a plain RuntimeError, which C++ raises for most errors."""
     for kind, pattern in _WORDS.items():
         if pattern.search(text):
             return kind

@@ -159,7 +159,7 @@ def _place(error: BaseException) -> str:
 def _is_own(value: object, module: ModuleType) -> bool:
     if not inspect.isfunction(value):
         return False
-    # What a package shows may lie in a module of its own.
+    # A package may import what it exports from its modules.
     return value.__module__ == module.__name__ or value.__module__.startswith(f"{module.__name__}.")
 
 

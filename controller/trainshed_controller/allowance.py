@@ -21,7 +21,7 @@ MOST_OWED_SECONDS = 2.0
 
 
 class Allowance:
-    """Gives each run that asks a moment of its own, in the order in which they asked.
+    """Gives each run that asks a separate moment, in the order of their requests.
 
     Args:
         clock: seconds that only grow.

@@ -111,7 +111,7 @@ class Shelf(Generic[V]):
         self._unreadable[namespace, name] = uid
 
     def not_in(self, namespace: str, names: Names) -> list[V]:
-        """Return what is kept and should be in a LIST, and is not: its deletion was missed, or the
+        """Return cached objects that are missing in a LIST: its deletion was missed, or the
         LIST is old."""
         return [
             view

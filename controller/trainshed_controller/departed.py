@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from trainshed_controller.model import PodView
 
-# Drivers are told of each several times, and nobody asks for those that went long ago.
+# Each is reported to drivers several times; old ones are no longer needed.
 _MOST_PODS, _MOST_CLUSTERS = 500, 1_000
 # By then Ray has seen it, too. Of who went earlier a driver cannot say that it lost it just now.
 _SECONDS = 300.0

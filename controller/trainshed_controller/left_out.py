@@ -21,7 +21,7 @@ def with_bad_records(
     Args:
         status: before.
         snapshot: of an attempt.
-        datasets: of the spec, and no others: a status has room for so many names.
+        datasets: of the spec, and no others, because the size of a status is limited.
     """
     known = {name: bad for name, bad in status.bad_records.items() if name in datasets}
     more = {

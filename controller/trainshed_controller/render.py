@@ -67,7 +67,7 @@ def render_attempt(
 ) -> JsonObject:
     """Return the RayJob of an attempt of a run that is valid.
 
-    shared: the groups of the cluster that it shares; none where it has one of its own.
+    shared: the groups of the cluster that it shares; none for a dedicated cluster.
     """
     assert view.run
     chosen = class_of(view.run, settings)

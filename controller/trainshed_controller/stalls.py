@@ -23,7 +23,7 @@ def find_stall(spec: TrainingRunSpec, seen: Observed, attempt: int) -> str | Non
     waits = f": {seen.snapshot.waits_for}" if seen.snapshot and seen.snapshot.waits_for else ""
     return (
         f"no first step within firstStepDeadlineSeconds ({limit}){waits}. Look at "
-        f"attempts/{attempt}/driver.log and workers/RANK.log beside it, in the run's folder, for "
+        f"attempts/{attempt}/driver.log and workers/RANK.log in the run's folder for "
         "what the workers wait for; where the first rows take longer, raise "
         "spec.firstStepDeadlineSeconds"
     )

@@ -49,7 +49,7 @@ class Turn:
 
 
 def failed(status: TrainingRunStatus, reason: str, message: str, stamp: Stamp) -> TrainingRunStatus:
-    """Return the status of a run that failed for good."""
+    """Return the status of a run that failed and is not retried."""
     status = states.with_condition(status, "Failed", reason, message, holds=True, stamp=stamp)
     status = states.with_condition(status, "Progressing", reason, holds=False, stamp=stamp)
     status = states.with_phase(status, "Failed", stamp.now)

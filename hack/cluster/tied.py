@@ -1,6 +1,6 @@
 """Becomes another program that ends when the process that started it ends (Linux).
 
-python tied.py PARENT COMMAND...: a program of its own, because a child may do this only between
+python tied.py PARENT COMMAND...: a separate program, because a child may do this only between
 its birth and its new program, where Python with threads is no safe place.
 """
 

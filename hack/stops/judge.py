@@ -93,7 +93,7 @@ class Promise:
     """What a program is promised, beyond that no stop makes it fail.
 
     Args:
-        rows: in each epoch, by dataset; empty where a step has no rows of its own.
+        rows: in each epoch, by dataset; empty where a step has no rows.
         keeps_steps: whether a soft stop writes a checkpoint, so that no step is repeated.
     """
 

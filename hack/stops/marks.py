@@ -105,7 +105,7 @@ def keep_weights(all_parts: Mapping[str, object], model: Mapping[str, object] | 
 
     Args:
         all_parts: states of everything that trains.
-        model: the state that a checkpoint holds as the model; None where it has a form of its own.
+        model: the state that a checkpoint holds as the model; None where its form differs.
     """
     trained = None if model is None else digest(model)
     _write({"life": LIFE, "weights": digest(all_parts), "trained": trained})

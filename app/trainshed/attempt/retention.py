@@ -1,8 +1,8 @@
 """Deletes what earlier attempts left: checkpoints beyond `checkpoint.keep`, and half-written ones.
 
-Ray Train deletes within its own attempt. Of earlier ones nothing goes before this attempt has a
-checkpoint of its own, and what it does not go on with is no concern of it: what was before a fresh
-start, or before `checkpoint.resume` named something else.
+Ray Train deletes within the current attempt. Earlier checkpoints stay until this attempt has
+written one. Checkpoints that it does not resume from stay, too: those before a fresh start, or
+before `checkpoint.resume` named another one.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # Format 1 lacks `objects` and the fields below it; the keys of state.pt name its objects.
 FORMAT = 2
-# The name of the model that has none of its own.
+# The name of a model that was passed without one.
 MODEL = "model"
 # Version of the order of rows, which decides the remaining rows of an epoch. Order 1 depended on
 # the number of workers and on row weights.
@@ -123,7 +123,7 @@ def _earlier_names(
     """Return the names in a checkpoint of objects that were tracked without their model's name.
 
     The first model takes the objects of the model that was passed by position. An optimizer that
-    had a keyword of its own is taken if it is the only one that is left.
+    had a separate keyword is taken if it is the only one that is left.
     """
     found: dict[str, str] = {}
     first = next((name for name, each in tracked.items() if each.kind == "model"), MODEL)

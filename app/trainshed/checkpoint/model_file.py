@@ -20,7 +20,7 @@ class ModelFile:
     """The file format of a framework's models.
 
     Args:
-        name: of the file of a model without a name of its own.
+        name: of the file of a model that was passed without a name.
         save: writes one of the models that `CheckpointAdapter.weights` returned.
         load: reads it; runs no code from the file.
     """

@@ -261,7 +261,7 @@ class TrackedObjects:
         return found
 
     def weights(self) -> dict[str, object]:
-        """Return the state of each model that has a file of its own, by name.
+        """Return the state of each model that has a separate file, by name.
 
         Where one is sharded, all other ranks have to `help_gather`.
         """

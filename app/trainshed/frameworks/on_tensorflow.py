@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trainshed.worker.base_run import BaseRun
 
 
-def backend(gpus: int) -> BackendConfig:  # noqa: ARG001 - it has NCCL of its own
+def backend(gpus: int) -> BackendConfig:  # noqa: ARG001 - it brings NCCL
     """Return gloo's group."""
     from trainshed.ray_train.gloo import GlooConfig
 

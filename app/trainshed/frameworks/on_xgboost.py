@@ -1,4 +1,4 @@
-"""XGBoost: workers are one group of its own beside torch's, a step is a round over all rows."""
+"""XGBoost: workers form a second group besides torch's; a step is a round over all rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trainshed.worker.base_run import BaseRun
 
 
-def backend(gpus: int) -> BackendConfig:  # noqa: ARG001 - it has NCCL of its own
+def backend(gpus: int) -> BackendConfig:  # noqa: ARG001 - it brings NCCL
     """Return gloo's group."""
     from trainshed.ray_train.gloo import GlooConfig
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from trainshed.jobs.access import DashboardAccess
 
-# The run relies on this release; a cluster with an older one would only fail later.
+# The run requires this release; a cluster with an older one would only fail later.
 OLDEST_RAY = (2, 60)
 SECONDS_TO_CONNECT = 10.0
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 401, 403, 404

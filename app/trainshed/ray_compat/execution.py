@@ -243,8 +243,8 @@ _WAITS = WaitAny()
 class _Resting(ExecutionCallback):
     """Says whether an iteration of Ray Data's loop moved anything; one instance per execution.
 
-    Where no task goes on Ray 2.60 waits for none: with its queue full, and no room for another
-    task, it turned without a rest.
+    Where no task goes on Ray 2.60 waits for none: with its queue full, and no resources for
+    another task, it polled without a pause.
     """
 
     _moved = 0

@@ -96,7 +96,7 @@ class FileOpener:
         if not is_remote(where):
             local = pa.OSFile(where)
             try:
-                self.check_again([where])  # after opening, so that the check covers what is read
+                self.check_again([where])  # after opening, so that the check covers the content
             except BaseException:
                 local.close()
                 raise
