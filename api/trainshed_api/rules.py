@@ -230,7 +230,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         f"{DATASET}.feed",
         "!has(self.collate) || !self.dtypes.exists(name, self.dtypes[name] == 'bfloat16')",
-        "expected no bfloat16 with feed.collate, whose function gets numpy's arrays",
+        "expected no bfloat16 with feed.collate, whose function gets NumPy arrays",
         "dtypes",
     ),
     Rule(

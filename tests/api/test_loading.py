@@ -111,8 +111,8 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a type that numpy has not for a function that is given arrays": Mistake(
         train_dataset(feed={"dtypes": {"*": "bfloat16"}, "collate": {"use": "a:b"}}),
-        'spec.data.datasets.train.feed.dtypes.*: got "bfloat16"; expected another one with '
-        "feed.collate, whose function gets numpy's arrays",
+        'spec.data.datasets.train.feed.dtypes.*: got "bfloat16"; expected no bfloat16 with '
+        "feed.collate, whose function gets NumPy arrays",
     ),
     "a function of batches where a matrix is made": Mistake(
         train_dataset(feed={"collate": {"use": "a:b"}}) | {"framework": "xgboost"},

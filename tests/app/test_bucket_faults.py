@@ -151,4 +151,4 @@ def test_a_bucket_that_is_deleted_is_said_with_its_name(
 
     assert left.verdict.outcome == FAILED
     said = "\n".join([*warnings(left), left.verdict.message])
-    assert f"s3://{bucket}: there is no such bucket; make it" in said
+    assert f"s3://{bucket}: no such bucket. Create it" in said

@@ -470,7 +470,7 @@ def test_of_an_earlier_release_the_newest_at_an_epochs_end_is_taken_and_that_is_
 
     assert found == ended
     (said,) = refused
-    assert "taking the one before" in said
+    assert "trying the one before it" in said
     assert "in the middle of epoch 2 by an earlier release, whose steps had other rows" in said
 
 

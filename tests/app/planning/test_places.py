@@ -110,7 +110,7 @@ def test_variables_that_only_the_workers_client_would_obey_are_refused() -> None
 def test_a_bucket_that_is_not_there_is_said_before_anything_starts(in_bucket: Bucket) -> None:
     check_storage(in_bucket / "runs/local/digits")
 
-    with pytest.raises(SpecError, match="there is no such bucket; make it"):
+    with pytest.raises(SpecError, match="no such bucket. Create it"):
         check_storage(Bucket("s3://nobodys", "runs"))
 
 
@@ -121,7 +121,7 @@ def test_credentials_that_do_not_fit_are_said(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "anothers")
 
     # They may be renewed: a run that has trained for days is not over for it.
-    with pytest.raises(InfrastructureError, match="the credentials do not allow it"):
+    with pytest.raises(InfrastructureError, match="access was denied"):
         check_storage(Bucket(f"s3://{s3.make_bucket()}", "runs"))  # no client of it was made yet
 
 

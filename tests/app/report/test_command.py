@@ -53,7 +53,7 @@ def test_a_bucket_that_is_not_there_is_named() -> None:
     said = trainshed_here("report", "s3://no-such-bucket/runs/local/digits")
 
     assert said.code == EXIT_INVALID
-    assert "Invalid value for FOLDER: s3://no-such-bucket: there is no such bucket" in said.stderr
+    assert "Invalid value for FOLDER: s3://no-such-bucket: no such bucket" in said.stderr
 
 
 def test_credentials_that_do_not_allow_it_are_named(in_bucket: Bucket) -> None:

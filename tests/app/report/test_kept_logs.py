@@ -99,4 +99,4 @@ def test_credentials_that_do_not_allow_it_are_named(in_bucket: Bucket) -> None:
     said = trainshed_here("logs", str(in_bucket), environment={"AWS_SECRET_ACCESS_KEY": "wrong"})
 
     assert said.code == EXIT_INVALID
-    assert f"{in_bucket}/attempts: the credentials do not allow it" in said.stderr
+    assert f"{in_bucket}/attempts: access was denied" in said.stderr

@@ -284,5 +284,5 @@ def test_a_bucket_that_is_missing_is_said_to_be(
         lambda: write(files, f"{path}/model", b"x"),
         lambda: files.get_file_info(path),
     ):
-        with pytest.raises(OSError, match="there is no such bucket"):
+        with pytest.raises(OSError, match="no such bucket"):
             ask()

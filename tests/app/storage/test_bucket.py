@@ -113,7 +113,7 @@ def test_what_was_not_written_is_said_to_be_refused(
 ) -> None:
     faulty_s3.add(Rule(REFUSED, method="PUT"))
 
-    with pytest.raises(PermissionError, match=f"credentials do not allow it.*{KEY}/claim"):
+    with pytest.raises(PermissionError, match=f"access was denied.*{KEY}/claim"):
         through_faults.create("claim", b"mine")
 
 
@@ -369,7 +369,7 @@ def test_a_bucket_that_is_missing_is_said_to_be(
         OPERATIONS[operation](Bucket("s3://no-such-bucket", KEY))
 
     said = str(caught.value)
-    assert said.startswith("[Errno 121] s3://no-such-bucket: there is no such bucket; make it")
+    assert said.startswith("[Errno 121] s3://no-such-bucket: no such bucket. Create it")
     assert len(said) < 150
     assert not isinstance(caught.value, FileNotFoundError)
 
