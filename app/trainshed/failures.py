@@ -82,8 +82,8 @@ RULES: Mapping[Kind, FailureHandling] = {
     "start": FailureHandling(
         INFRASTRUCTURE,
         0,
-        "Ray did not start on this machine within its 30 s. Run the same command again when the "
-        "machine has free CPUs and memory",
+        "Ray did not start on this machine in time. Run the same command again when the machine "
+        "has free CPUs and memory, or raise RAY_raylet_start_wait_time_s (30)",
     ),
     # Ranks that disagree on what to do next hang for ever, and each time-out may take half an hour.
     "timeout": FailureHandling(INFRASTRUCTURE, 1, "workers timed out waiting for each other"),
@@ -231,7 +231,7 @@ _OF_DATABASES: Mapping[Kind, re.Pattern[str]] = {
 }
 # F.batch_norm of torch, of what a worker has of a step.
 _ONE_ROW = "Expected more than 1 value per channel when training"
-# Node.__init__ in ray/_private/node.py and wait_for_node in services.py, which wait 30 s.
+# Node.__init__ in ray/_private/node.py, wait_for_node in services.py, and C++: each waits 30 s.
 _NOT_STARTED = re.compile(r"node timed out during startup|while waiting for node to startup")
 _GONE = re.compile(r"Connection|connectFullMesh|Socket closed|Broken pipe")
 
