@@ -107,8 +107,9 @@ fmt: setup ## Rewrite the sources in the one format, and what README.md shows of
 	@$(BIN)/ruff format $(SOURCES)
 	@$(BIN)/python hack/readme.py
 
-generate: setup ## Write again what is generated: the chart's README, manifests/install.yaml
+generate: setup ## Write generated files again: the chart's README, manifests/install.yaml, hack/messages.txt
 	@$(BIN)/python -m hack.chart
+	@$(BIN)/python -m hack.messages
 
 lock: ## Resolve the requirements again (UPGRADE=1 takes newer versions)
 	@hack/lock.sh
