@@ -196,10 +196,7 @@ def kuberay_gave_up(case: Case) -> Ending | None:
     """KubeRay ended the RayJob without a word from Ray that its job ended."""
     if case.job is None or case.job.deployment_status != "Failed":
         return None
-    reason, text = (
-        case.job.reason or "RayJobFailed",
-        case.job.message or "KubeRay stopped retrying the job",
-    )
+    reason, text = case.job.reason or "RayJobFailed", case.job.message or "KubeRay gave up the job"
     if reason == "PreRunningDeadlineExceeded":
         return Ending("Infrastructure", "ProvisioningDeadlineExceeded", text)
     return Ending("Infrastructure", reason, text)

@@ -73,7 +73,9 @@ def test_a_cluster_that_stays_away_is_given_up() -> None:
     connections: list[list[str | Exception]] = [["one\n"]] * (MOST_TRIES + 1)
     cluster = Cluster(*connections, jobs=[away])
 
-    with pytest.raises(ClusterError, match=r"no answer about digits-1 in 61 tries; it may go on"):
+    with pytest.raises(
+        ClusterError, match=r"no answer about digits-1 in 61 tries; it may still run"
+    ):
         heard(cluster)
 
 
