@@ -368,9 +368,7 @@ CASES: dict[str, Case] = {
     ),
     "a checkpoint that is not there": Case(
         make_spec(checkpoint={"resume": "old/checkpoint_7"}),
-        [
-            "spec.checkpoint.resume: got FOLDER/old/checkpoint_7; expected latest, never, or the path "
-        ],
+        ["spec.checkpoint.resume: got FOLDER/old/checkpoint_7; expected latest, never, or "],
     ),
     "a checkpoint that is not whole": Case(
         make_spec(checkpoint={"resume": "old/checkpoint_000000010_epoch0001"}),
