@@ -340,7 +340,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     "no such format": ("show csv --format cvs", "Invalid value for '--format'"),
     "no such option": (
         "show csv --option separator=;",
-        "error: --option separator: unknown option; format csv has delimiter, header, names",
+        "error: --option separator: unknown option; format csv has delimiter, quote, escape",
     ),
     "a wrong option": (
         "show csv --option delimiter=;;",

@@ -79,7 +79,7 @@ REFUSED = {
         {"every": 5},
         {},
         r"spec\.data\.datasets\.valid\.read\.options\.every: got 1; expected 5, as "
-        r"spec\.data\.datasets\.train\.read: holdout deals rows of the same files out by their",
+        r"spec\.data\.datasets\.train\.read: holdout selects rows by their positions in the files",
         columns=["number"],
     ),
     "lines with nothing on them": case(
