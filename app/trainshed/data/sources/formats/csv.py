@@ -186,7 +186,9 @@ def _parsed(
     assert scan.schema
     options, columns = scan.options_as(CsvOptions), columns or scan.schema.names
     scan = _as_in_file(fragment.path, scan, opened)
-    blocks = line_blocks(fragment, opened)
+    blocks: Iterator[tuple[int, bytes]] = (
+        (place, _without_comments(block, options)) for place, block in line_blocks(fragment, opened)
+    )
     if options.multiline:
         blocks = _record_blocks(fragment.path, blocks, options)
 
@@ -195,13 +197,12 @@ def _parsed(
         while len(_quotes(text, options)) % 2 and len(text) <= MOST_RECORD_BYTES:
             if (following := next(blocks, None)) is None:
                 break
-            text += _without_comments(following[1], options)
+            text += following[1]
         return cut_records(text, options)
 
     parse = partial(_parse, scan=scan, columns=columns)
     skips = options.header and not (fragment.span and fragment.span[0])
-    for place, found_block in blocks:
-        block = _without_comments(found_block, options)
+    for place, block in blocks:
         begin = _header_end(block, options) if skips else 0
         skips = False
         records = RecordBlock(fragment.path, place + begin, block[begin:])
