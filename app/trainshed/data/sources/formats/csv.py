@@ -50,6 +50,10 @@ if TYPE_CHECKING:
 HEADER_BYTES = 2**16
 LINE_ENDS = b"\r\n"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# A quoted value, where values have quotes inside: slow. See _pattern for Q and D.
+_QUOTED = rb"Q(?:(?<![^D\n\r]Q)|(?<=\A%bQ))[^Q]*(?:QQ[^Q]*)*(?P<end>Q?)" % _BYTE_ORDER_MARK
+# A quoted value that a backslash and a quote would end in its middle.
+_ESCAPED_QUOTE = rb"(?:^|[D\r\n])Q[^Q\r\n]*\\Q[^QD\r\n]"
 # Maximum size of a record: a longer one has an unclosed quote.
 MOST_RECORD_BYTES = 16 * 2**20
 _LINE_FEED, _CARRIAGE_RETURN = b"\n\r"
@@ -147,7 +151,11 @@ def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
         return None
     if b"\n" not in head and b"\r" in head.rstrip(LINE_ENDS):
         raise pa.ArrowInvalid("lines end by a carriage return alone")
-    if options.quote and options.escape is None and _escaped_quote(options).search(head):
+    if (
+        options.quote
+        and options.escape is None
+        and _pattern(_ESCAPED_QUOTE, options.quote, options.delimiter).search(head)
+    ):
         raise pa.ArrowInvalid("a backslash before a quote in a value; see options.escape")
     names, head = list(options.names), head if head.endswith(b"\n") else head + b"\n"
     reading = pacsv.ReadOptions(
@@ -166,14 +174,6 @@ def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
     return pa.schema(
         [each.with_type(pa.string()) if pa.types.is_binary(each.type) else each for each in schema]
     )
-
-
-def _escaped_quote(options: CsvOptions) -> re.Pattern[bytes]:
-    """Return a pattern of a quoted value that a backslash and a quote would end in its middle."""
-    pattern = rb"(?:^|[D\r\n])Q[^Q\r\n]*\\Q[^QD\r\n]"
-    for name, character in ((b"Q", options.quote), (b"D", options.delimiter)):
-        pattern = pattern.replace(name, re.escape(character.encode()))
-    return re.compile(pattern)
 
 
 def _pass_over(_: pacsv.InvalidRow) -> str:
@@ -395,17 +395,15 @@ def _quotes(text: bytes, options: CsvOptions) -> NDArray[np.int64]:
     opens[0] |= text[: quotes[0]] in {b"", _BYTE_ORDER_MARK}
     if opens.all():
         return quotes
-    found = _quoted(quote, delimiter).finditer(text)
+    found = _pattern(_QUOTED, options.quote, options.delimiter).finditer(text)
     places = [place for each in found for place in (each.start(), each.start("end"))]
     is_open = bool(places) and places[-1] == len(text)
     return np.asarray(places[:-1] if is_open else places, dtype=np.int64)
 
 
 @cache
-def _quoted(quote: bytes, delimiter: bytes) -> re.Pattern[bytes]:
-    """Return a slow pattern of quoted values, for values with quotes inside."""
-    pattern = rb"Q(?:(?<![^D\n\r]Q)|(?<=\AMQ))[^Q]*(?:QQ[^Q]*)*(?P<end>Q?)".replace(
-        b"M", _BYTE_ORDER_MARK
-    )
-    pattern = pattern.replace(b"Q", re.escape(quote)).replace(b"D", re.escape(delimiter))
-    return re.compile(pattern)
+def _pattern(template: bytes, quote: str, delimiter: str) -> re.Pattern[bytes]:
+    """Return a pattern in which Q stands for the quote and D for the delimiter."""
+    for name, character in ((b"Q", quote), (b"D", delimiter)):
+        template = template.replace(name, re.escape(character.encode()))
+    return re.compile(template)
