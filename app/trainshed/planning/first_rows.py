@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from trainshed.data.sampler.dataset_plan import (
-    ROW_BYTES,
-    DatasetPlan,
-)
+from trainshed.data.sampler.dataset_plan import ROW_BYTES
 from trainshed.data.sampler.function import with_types
 from trainshed.data.sampler.sizes import Measured
 from trainshed.data.sources.apply_functions import augment, settled, transform
