@@ -62,17 +62,18 @@ def _row(path: str, shape: Shape) -> str:
     meaning = shape.description
     if shape.only_with:
         meaning += f" Only with `{shape.only_with}`."
-    cells = (f"`{path}`", _type(shape), _default(shape), shape.mutable, meaning)
+    cells = (f"`{path}`", describe_type(shape), describe_default(shape), shape.mutable, meaning)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 
-def _type(shape: Shape) -> str:
+def describe_type(shape: Shape) -> str:
+    """Return the type of a field in Markdown, with the bounds of integers."""
     if shape.choices:
         return ", ".join(f"`{choice}`" for choice in shape.choices)
     if shape.items:
-        return f"list of {_type(shape.items)}"
+        return f"list of {describe_type(shape.items)}"
     if shape.values:
-        return f"map of {_type(shape.values)}"
+        return f"map of {describe_type(shape.values)}"
     if shape.is_free_form:
         return "free-form map"
     if shape.type in ("integer", "number"):
@@ -80,7 +81,8 @@ def _type(shape: Shape) -> str:
     return {"string": "text", "boolean": "true, false"}.get(shape.type, "map")
 
 
-def _default(shape: Shape) -> str:
+def describe_default(shape: Shape) -> str:
+    """Return the default of a field in Markdown; empty if there is none."""
     if shape.required:
         return "required"
     if shape.default is None:

@@ -13,7 +13,7 @@ from trainshed_api.v1alpha1 import TrainingRun
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pydantic import JsonValue
+    from pydantic import BaseModel, JsonValue
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,12 @@ class Shape:
 @cache
 def training_run_shape() -> Shape:
     """Return the shape of the whole TrainingRun."""
-    schema: JsonObject = TrainingRun.model_json_schema(by_alias=True, mode="validation")
+    return shape_of(TrainingRun)
+
+
+def shape_of(model: type[BaseModel]) -> Shape:
+    """Return the shape of a model, with the names that its fields have in files."""
+    schema: JsonObject = model.model_json_schema(by_alias=True, mode="validation")
     return _build(schema, as_object(schema.get("$defs")), required=True)
 
 

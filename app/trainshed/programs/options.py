@@ -37,8 +37,10 @@ class Options(BaseModel):
 class ProgramOptions(Options):
     """Options of every built-in program of PyTorch."""
 
-    learning_rate: float = Field(default=0.001, gt=0, description="Learning rate of AdamW.")
-    weight_decay: float = Field(default=0.0, ge=0, description="Weight decay of AdamW.")
+    learning_rate: float = Field(
+        default=0.001, gt=0, description="Learning rate of AdamW, above 0."
+    )
+    weight_decay: float = Field(default=0.0, ge=0, description="Weight decay of AdamW, at least 0.")
     warmup_steps: int = Field(default=0, ge=0, description="Steps of linear learning rate warm-up.")
 
 

@@ -1,16 +1,16 @@
 """The reference of the built-in programs: `python -m trainshed.programs.reference` prints it."""
 
-import json
 import sys
 import textwrap
+from itertools import starmap
 from typing import Final
-
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from trainshed.programs.boosted_trees import BoostedTreesOptions
 from trainshed.programs.models.cnn import CnnOptions
 from trainshed.programs.models.vit import VitOptions
 from trainshed.programs.tabular import TabularOptions
+from trainshed_api.reference import describe_default, describe_type
+from trainshed_api.shape import Shape, shape_of
 
 _HEAD: Final = """# Built-in programs
 
@@ -64,50 +64,13 @@ def render_programs() -> str:
         for name, options in variants:
             parts.append(f"\nOptions of {name}:\n" if name else "")
             parts.append("\n| Option | Type | Default | Meaning |\n|---|---|---|---|\n")
-            schema = _ObjectSchema.model_validate(options.model_json_schema())
-            parts.extend(
-                _row(option, field, required=option in schema.required)
-                for option, field in schema.properties.items()
-            )
+            parts.extend(starmap(_row, shape_of(options).fields.items()))
     return "".join(parts)
 
 
-class _FieldSchema(BaseModel):
-    """What pydantic's JSON Schema says of one option."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    type: str
-    description: str
-    default: JsonValue = None
-    const: JsonValue = None
-    choices: list[JsonValue] = Field(default=[], alias="enum")
-    items: dict[str, JsonValue] = {}
-    minimum: float | None = None
-    above: float | None = Field(default=None, alias="exclusiveMinimum")
-    below: float | None = Field(default=None, alias="exclusiveMaximum")
-
-
-class _ObjectSchema(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-    properties: dict[str, _FieldSchema]
-    required: list[str] = []
-
-
-def _row(option: str, field: _FieldSchema, *, required: bool) -> str:
-    default = "required" if required else f"`{json.dumps(field.default)}`"
-    return f"| `{option}` | {_type(field)} | {default} | {field.description} |\n"
-
-
-def _type(field: _FieldSchema) -> str:
-    if choices := field.choices or ([field.const] if field.const is not None else []):
-        return ", ".join(f"`{choice}`" for choice in choices)
-    limits = (("at least", field.minimum), ("above", field.above), ("below", field.below))
-    said = " and ".join(f"{word} {limit:g}" for word, limit in limits if limit is not None)
-    name = {"array": f"list of {field.items.get('type')}s", "object": "map", "string": "text"}
-    text = name.get(field.type, field.type).replace("strings", "texts")
-    return f"{text} {said}".strip()
+def _row(option: str, field: Shape) -> str:
+    cells = (f"`{option}`", describe_type(field), describe_default(field), field.description)
+    return f"| {' | '.join(cells)} |\n"
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ class TabularOptions(ProgramOptions):
         default=[64, 64], description="Units of each hidden layer, from first to last."
     )
     dropout: float = Field(
-        default=0.0, ge=0, lt=1, description="Dropout probability after each layer."
+        default=0.0, ge=0, lt=1, description="Dropout probability after each layer; 0 to below 1."
     )
 
     @property

@@ -19,7 +19,10 @@ class CnnOptions(ImageOptions):
         default=2, ge=1, description="Number of stages; each halves height and width."
     )
     dropout: float = Field(
-        default=0.0, ge=0, lt=1, description="Dropout probability before the last layer."
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="Dropout probability before the last layer; 0 to below 1.",
     )
 
 

@@ -21,7 +21,7 @@ class VitOptions(ImageOptions):
     depth: int = Field(default=4, ge=1, description="Number of transformer blocks.")
     heads: int = Field(default=4, ge=1, description="Attention heads in each block.")
     dropout: float = Field(
-        default=0.0, ge=0, lt=1, description="Dropout probability in each block."
+        default=0.0, ge=0, lt=1, description="Dropout probability in each block; 0 to below 1."
     )
 
 
