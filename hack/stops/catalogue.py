@@ -2,7 +2,7 @@
 
 import importlib.util
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -10,11 +10,13 @@ import yaml
 from pydantic import JsonValue
 
 from hack.stops.draw import EPOCHS, PHASES
-from hack.stops.judge import GRACE_SECONDS, Promise
+from hack.stops.judge import GRACE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 ROWS, BATCH = 72, 12
-DIGITS, DIGITS_BATCH = 1437, 240
+DIGITS_BATCH = 240
+IN_DIGITS, IN_ROWS = {"train": 1437}, {"train": ROWS}
+IN_BOTH = {"train": ROWS, "other": ROWS}
 NO_EVALUATION = ("evaluation",)
 # XGBoost reads all rows first, has no epochs, and saves where no function sees it.
 NOT_OF_XGBOOST = ("waiting-for-rows", "checkpoint", "epoch-end")
@@ -27,18 +29,21 @@ READ: Spec = {"format": "parquet", "path": "rows"}
 
 @dataclass(frozen=True)
 class Program:
-    """How a program is run, and what it is promised.
+    """How a program is run, and what it is promised beyond that no stop makes it fail.
 
     Args:
+        rows: in each epoch, by dataset; empty where a step has no rows or an epoch is cut.
         lacks: phases that it never reaches.
         needs: the package that it imports.
+        keeps_steps: whether a soft stop writes a checkpoint, so that no step is repeated.
     """
 
     name: str
     spec: Spec
-    promise: Promise
+    rows: Mapping[str, int]
     lacks: Sequence[str] = ()
     needs: str = "torch"
+    keeps_steps: bool = True
 
     @property
     def phases(self) -> list[str]:
@@ -52,28 +57,33 @@ class Program:
 
 
 def make_programs() -> list[Program]:
-    """Return all programs."""
-    both = {"train": ROWS, "other": ROWS}
+    """Return all programs; the function of each, and the rows that it trains on, are observed."""
     unshuffled: JsonValue = {"cpus": 1, "datasets": {"train": {"read": READ}}}
-    return [
-        _sample("digits"),
-        _sample(
-            "adopted",
-            lacks=NO_EVALUATION,
-            train="examples.adopt.after:train",
-            config={"learningRate": 0.001},
-            checkpoint={"everyEpochs": 1},
+    adopted: Spec = {
+        "train": "examples.adopt.after:train",
+        "config": {"learningRate": 0.001},
+        "checkpoint": {"everyEpochs": 1},
+    }
+    boosted = (*NO_EVALUATION, *NOT_OF_XGBOOST)
+    programs = [
+        Program("digits", _sample(), IN_DIGITS),
+        Program("adopted", _sample() | adopted, IN_DIGITS, NO_EVALUATION),
+        Program("tabular", _sample("samples/tabular.yaml"), IN_DIGITS),
+        Program("collate", _sample("samples/collate.yaml"), IN_DIGITS),
+        Program("boosted-trees", _sample("samples/boosted-trees.yaml"), {}, boosted, "xgboost"),
+        Program("own-loop", _own("own_loop", accumulate=2), IN_ROWS),
+        Program("compile", _own("own_loop", config={"compile": True}), IN_ROWS),
+        Program("early-return", _own("early_return", epochs=2 * EPOCHS), {}, NO_EVALUATION),
+        Program("moving-average", _own("moving_average"), IN_ROWS),
+        Program("two-models", _own("two_models"), IN_ROWS, NO_EVALUATION),
+        Program("zip", _own("zipped"), IN_BOTH, NO_EVALUATION),
+        Program(
+            "xgboost",
+            _own("boost", framework="xgboost", data=unshuffled),
+            {},
+            NOT_OF_XGBOOST,
+            "xgboost",
         ),
-        _sample("tabular", "samples/tabular.yaml"),
-        _sample("collate", "samples/collate.yaml"),
-        _sample("boosted-trees", "samples/boosted-trees.yaml", NO_EVALUATION),
-        _own("own-loop", "own_loop", accumulate=2),
-        _own("compile", "own_loop", config={"compile": True}),
-        _own("early-return", "early_return", NO_EVALUATION, rows={}, epochs=2 * EPOCHS),
-        _own("moving-average", "moving_average"),
-        _own("two-models", "two_models", NO_EVALUATION),
-        _own("zip", "zipped", NO_EVALUATION, rows=both),
-        _own("xgboost", "boost", framework="xgboost", data=unshuffled),
         _plain("ray-data", "programs:own_shard", NO_EVALUATION),
         _plain("own-loader", "programs:own_loader", NOT_OF_OWN_ROWS),
         _plain("accelerate", "frameworks:by_accelerate", NOT_OF_OWN_ROWS, "accelerate"),
@@ -86,44 +96,19 @@ def make_programs() -> list[Program]:
             "transformers",
         ),
     ]
+    return [replace(program, spec=_observed(program.spec)) for program in programs]
 
 
-def _sample(
-    name: str,
-    file: str = "trainingrun.yaml",
-    lacks: Sequence[str] = (),
-    **changes: JsonValue,
-) -> Program:
-    """Return a file of manifests/, with fewer and larger batches."""
+def _sample(file: str = "trainingrun.yaml") -> Spec:
+    """Return the spec of a file of manifests/, with fewer and larger batches."""
     document = yaml.safe_load((ROOT / "manifests" / file).read_text(encoding="utf-8"))
-    spec: Spec = {"epochs": EPOCHS, "batchSize": DIGITS_BATCH}
-    return _program(name, document["spec"] | spec | changes, {"train": DIGITS}, lacks)
+    return {**document["spec"], "epochs": EPOCHS, "batchSize": DIGITS_BATCH}
 
 
-def _own(
-    name: str,
-    function: str,
-    lacks: Sequence[str] = (),
-    rows: Mapping[str, int] | None = None,
-    **changes: JsonValue,
-) -> Program:
-    """Return a function that uses `trainshed.current()`, or XGBoost."""
-    spec = _own_spec(f"programs:{function}") | changes
-    return _program(name, spec, {"train": ROWS} if rows is None else rows, lacks)
-
-
-def _plain(name: str, function: str, lacks: Sequence[str], needs: str = "torch") -> Program:
-    """Return a function of Ray Train alone, which resumes after the last epoch it reported."""
-    spec = _own_spec(function) | {"checkpoint": {"keep": 2}, "config": {"rows": ROWS}}
-    if "planning" in lacks:
-        del spec["data"]
-    promise = Promise({"train": ROWS}, keeps_steps=False)
-    return Program(name, _observed(spec), promise, lacks, needs)
-
-
-def _own_spec(function: str) -> Spec:
-    return {
-        "train": f"hack.stops.{function}",
+def _own(function: str, **changes: JsonValue) -> Spec:
+    """Return the spec of a function of `programs`."""
+    spec: Spec = {
+        "train": f"hack.stops.programs:{function}",
         "epochs": EPOCHS,
         "batchSize": BATCH,
         "checkpoint": {"everyEpochs": 1, "everySteps": 4},
@@ -136,19 +121,20 @@ def _own_spec(function: str) -> Spec:
             },
         },
     }
+    return spec | changes
 
 
-def _program(name: str, spec: Spec, rows: Mapping[str, int], lacks: Sequence[str]) -> Program:
-    if spec.get("framework") != "xgboost":
-        return Program(name, _observed(spec), Promise(rows, keeps_steps=True), lacks)
-    spec = {key: value for key, value in spec.items() if key not in ("epochs", "batchSize")}
-    lacks = (*lacks, *NOT_OF_XGBOOST)
-    return Program(name, _observed(spec), Promise({}, keeps_steps=True), lacks, "xgboost")
+def _plain(name: str, function: str, lacks: Sequence[str], needs: str = "torch") -> Program:
+    """Return a function of Ray Train alone, which resumes after the last epoch it reported."""
+    train = f"hack.stops.{function}"
+    spec = _own("", train=train, checkpoint={"keep": 2}, config={"rows": ROWS})
+    if "planning" in lacks:
+        del spec["data"]
+    return Program(name, spec, IN_ROWS, lacks, needs, keeps_steps=False)
 
 
 def _observed(spec: Spec) -> Spec:
-    """Return a spec whose function, and the rows that it trains on, are observed."""
-    spec = spec | {
+    observed = spec | {
         "train": "hack.stops.observed:train",
         "config": {"function": spec["train"], "config": spec.get("config", {})},
         "workers": {"count": 2, "resources": {"cpu": "500m"}},
@@ -156,13 +142,15 @@ def _observed(spec: Spec) -> Spec:
         "reproducible": True,
         "gracePeriodSeconds": GRACE_SECONDS,
     }
+    is_boosted = spec.get("framework") == "xgboost"
+    if is_boosted:
+        del observed["epochs"], observed["batchSize"]
     if "data" in spec:
-        data = cast("dict[str, dict[str, Spec]]", spec["data"])
-        train = data["datasets"]["train"]
+        train = cast("dict[str, dict[str, Spec]]", spec["data"])["datasets"]["train"]
         held: JsonValue = {"use": "hack.stops.marks:hold_row", "kind": "rows"}
         transforms = cast("list[JsonValue]", train.get("transforms", []))
         # Without a cache later epochs read again, so training can wait for rows at any step.
         train |= {"transforms": [held, *transforms], "cache": "none"}
-        if spec.get("framework") != "xgboost":
+        if not is_boosted:
             train["feed"] = {**cast("Spec", train.get("feed", {})), "lastBatch": "keep"}
-    return spec
+    return observed

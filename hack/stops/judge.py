@@ -3,7 +3,7 @@
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from hack.stops.draw import KILLS, SOFT, Stop
 from trainshed_api.names import EXIT_SUCCEEDED, EXIT_TRY_AGAIN
@@ -11,9 +11,11 @@ from trainshed_api.names import EXIT_SUCCEEDED, EXIT_TRY_AGAIN
 # How long a soft stop may take: what the spec allows, and what a busy machine needs to end Ray.
 GRACE_SECONDS = 60
 STOP_SECONDS = GRACE_SECONDS + 60
+# How many steps a message names.
+SHOWN_STEPS = 5
 
-# Rows of one step of one worker, by dataset.
-Rows = Mapping[str, Sequence[int]]
+# What is trained once: the share of a step, in an epoch, that a rank has.
+Share = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -22,31 +24,30 @@ class Line:
 
     Args:
         life: when its process began, in nanoseconds; a later one replaces what an earlier one did.
+        rows: their numbers by dataset.
     """
 
     life: int
     rank: int
     epoch: int
     step: int
-    rows: Rows
+    rows: Mapping[str, Sequence[int]]
 
-    def after(self, before: "Line | None") -> "Line":
-        """Return this line, with the rows of an earlier part of the step in the same process."""
-        if before is None or before.life != self.life:
-            return self
-        names = before.rows.keys() | self.rows.keys()
-        rows = {name: [*before.rows.get(name, ()), *self.rows.get(name, ())] for name in names}
-        return replace(self, rows=rows)
+    @property
+    def key(self) -> Share:
+        """Return which share of which step it is."""
+        return self.step, self.epoch, self.rank
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What the workers of a run wrote, of all its attempts.
+    """What the workers of a run wrote, in all its attempts.
 
     Args:
+        lines: those of one process in its order.
         weights: digest of all that was trained, at the function's end; None where it had none.
+        trained: digest of the model at the function's end.
         saved: digest of the model in the last checkpoint; None where the program has its own form.
-        trained: digest of that model at the function's end.
     """
 
     lines: Sequence[Line]
@@ -55,20 +56,22 @@ class Trace:
     saved: str | None = None
 
     @property
-    def effective(self) -> dict[tuple[int, int], Line]:
-        """Return by step and rank what counts: what the last process trained there."""
-        counted: dict[tuple[int, int], Line] = {}
-        for line in sorted(self.lines, key=lambda each: each.life):
-            key = (line.step, line.rank)
-            counted[key] = line.after(counted.get(key))
+    def effective(self) -> dict[Share, dict[str, list[int]]]:
+        """Return the rows of each share of a step: those of the last process that trained it."""
+        last = {line.key: line.life for line in sorted(self.lines, key=lambda line: line.life)}
+        counted: dict[Share, dict[str, list[int]]] = {}
+        for line in self.lines:
+            if line.life == last[line.key]:
+                rows = counted.setdefault(line.key, {})
+                for name, numbers in line.rows.items():
+                    rows.setdefault(name, []).extend(numbers)
         return counted
 
     @property
-    def repeated(self) -> list[int]:
-        """Return the steps that one rank trained in more than one process."""
-        processes = {(line.step, line.rank, line.life) for line in self.lines}
-        times = Counter((step, rank) for step, rank, _ in processes)
-        return sorted({step for (step, _), count in times.items() if count > 1})
+    def repeated(self) -> set[Share]:
+        """Return the shares of steps that more than one process trained."""
+        times = Counter(key for key, _ in {(line.key, line.life) for line in self.lines})
+        return {key for key, count in times.items() if count > 1}
 
 
 @dataclass(frozen=True)
@@ -88,50 +91,42 @@ class End:
     left: Sequence[str] = field(default=())
 
 
-@dataclass(frozen=True)
-class Promise:
-    """What a program is promised, beyond that no stop makes it fail.
-
-    Args:
-        rows: in each epoch, by dataset; empty where a step has no rows.
-        keeps_steps: whether a soft stop writes a checkpoint, so that no step is repeated.
-    """
-
-    rows: Mapping[str, int]
-    keeps_steps: bool
-
-
 def judge(
-    stop: Stop, promise: Promise, reference: Trace, seen: Trace, ends: Sequence[End]
+    stop: Stop, reference: Trace, seen: Trace, ends: Sequence[End], *, keeps_steps: bool
 ) -> list[str]:
     """Return what went wrong, a sentence each; nothing when the stop changed nothing.
 
     Args:
         reference: of a run that nobody stopped.
         ends: of each time that the command was run, until it succeeded.
+        keeps_steps: whether a soft stop writes a checkpoint, so that no step is repeated.
     """
-    is_complete = seen.effective.keys() >= reference.effective.keys()
+    # What a killed process had trained after its last checkpoint has to be trained again.
+    repeats = not keeps_steps or stop.signal in KILLS or stop.phase == "early-loss"
     return [
-        *_judge_ends(ends, is_complete=is_complete),
-        *_judge_steps(reference, seen),
-        *judge_epochs(promise, seen),
-        *_judge_repeats(stop, promise, seen),
+        *_judge_ends(ends, is_complete=seen.effective.keys() >= reference.effective.keys()),
+        *_judge_steps(reference, seen, repeats=repeats),
         *_judge_weights(reference, seen),
     ]
 
 
-def judge_epochs(promise: Promise, seen: Trace) -> Iterator[str]:
-    """Yield the epochs that have not every row exactly once."""
+def judge_epochs(rows: Mapping[str, int], reference: Trace) -> Iterator[str]:
+    """Yield the epochs that have not every row exactly once.
+
+    Args:
+        rows: in each epoch, by dataset.
+    """
     epochs: dict[tuple[str, int], Counter[int]] = defaultdict(Counter)
-    for line in seen.effective.values():
-        for name, rows in line.rows.items():
-            epochs[name, line.epoch].update(rows)
-    for name, count in promise.rows.items():
-        found = {epoch: rows for (dataset, epoch), rows in epochs.items() if dataset == name}
-        whole = next((rows for rows in found.values() if rows.total() == count), Counter())
-        for epoch, seen_there in sorted(found.items()):
-            if seen_there != whole or not whole:
-                lost, again = (whole - seen_there).total(), (seen_there - whole).total()
+    for (_, epoch, _), share in reference.effective.items():
+        for name, numbers in share.items():
+            epochs[name, epoch].update(numbers)
+    for name, count in rows.items():
+        found = {epoch: seen for (dataset, epoch), seen in epochs.items() if dataset == name}
+        # Rows may be equal, so an epoch that has all of them is the measure of the others.
+        whole = next((seen for seen in found.values() if seen.total() == count), Counter())
+        for epoch, seen in sorted(found.items()):
+            if seen != whole or not whole:
+                lost, again = (whole - seen).total(), (seen - whole).total()
                 yield f"{name}, epoch {epoch}: {lost} rows lost, {again} repeated, of {count}"
 
 
@@ -159,22 +154,20 @@ def _judge_ends(ends: Sequence[End], *, is_complete: bool) -> Iterator[str]:
         yield f"the run is not finished after {len(ends)} attempts"
 
 
-def _judge_steps(reference: Trace, seen: Trace) -> Iterator[str]:
+def _judge_steps(reference: Trace, seen: Trace, *, repeats: bool) -> Iterator[str]:
     want, got = reference.effective, seen.effective
-    if missing := sorted({step for step, _ in want.keys() - got.keys()}):
-        yield f"steps never trained: {_few(missing)}"
-    if added := sorted({step for step, _ in got.keys() - want.keys()}):
-        yield f"steps beyond the reference's: {_few(added)}"
-    both = want.keys() & got.keys()
-    if other := sorted({key[0] for key in both if want[key].rows != got[key].rows}):
-        yield f"steps with other rows than the reference's: {_few(other)}"
-
-
-def _judge_repeats(stop: Stop, promise: Promise, seen: Trace) -> Iterator[str]:
-    # What a killed process had trained after its last checkpoint has to be trained again.
-    is_orderly = stop.signal in SOFT and stop.phase != "early-loss"
-    if is_orderly and promise.keeps_steps and seen.repeated:
-        yield f"steps trained twice: {_few(seen.repeated)}"
+    found = {
+        "never trained": want.keys() - got.keys(),
+        "beyond the reference's": got.keys() - want.keys(),
+        "with other rows than the reference's": {
+            key for key in want.keys() & got.keys() if want[key] != got[key]
+        },
+        "trained twice": set() if repeats else seen.repeated,
+    }
+    for fault, shares in found.items():
+        if steps := sorted({step for step, *_ in shares}):
+            more = f" and {len(steps) - SHOWN_STEPS} more" if len(steps) > SHOWN_STEPS else ""
+            yield f"steps {fault}: {', '.join(map(str, steps[:SHOWN_STEPS]))}{more}"
 
 
 def _judge_weights(reference: Trace, seen: Trace) -> Iterator[str]:
@@ -182,11 +175,6 @@ def _judge_weights(reference: Trace, seen: Trace) -> Iterator[str]:
         yield f"final weights are {seen.weights}, the reference's {reference.weights}"
     if seen.saved != seen.trained:
         yield f"the last checkpoint holds {seen.saved}, the function ended with {seen.trained}"
-
-
-def _few(steps: Sequence[int]) -> str:
-    more = f" and {len(steps) - 5} more" if len(steps) > 5 else ""  # noqa: PLR2004
-    return ", ".join(map(str, steps[:5])) + more
 
 
 def read_trace(texts: Iterable[str], saved: str | None) -> Trace:

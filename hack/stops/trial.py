@@ -229,11 +229,11 @@ def try_stop(stop: Stop, program: Program, folder: Path) -> Result:
         stopped, ends = _run(stop, Runner(program, data, own, controlled))
     faults = [f"{stop.phase} was not reached"]
     if stopped.signal:
-        faults = judge(stop, program.promise, reference, read(own), ends)
+        faults = judge(stop, reference, read(own), ends, keeps_steps=program.keeps_steps)
     if not faults:
         shutil.rmtree(own)
-    codes = [end.code for end in ends]
-    return Result(stop, stopped.seconds, time.monotonic() - began, codes, faults)
+    seconds = time.monotonic() - began
+    return Result(stop, stopped.seconds, seconds, [end.code for end in ends], faults)
 
 
 def _run(stop: Stop, runner: Runner) -> tuple[End, list[End]]:
@@ -260,7 +260,7 @@ def _train_unstopped(program: Program, data: Path, folder: Path) -> tuple[Trace,
             return Trace([]), [f"code {end.code}, see {own}"]
         (own / "done").touch()
     trace = read(own)
-    return trace, list(judge_epochs(program.promise, trace))
+    return trace, list(judge_epochs(program.rows, trace))
 
 
 @contextmanager

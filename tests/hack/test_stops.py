@@ -8,11 +8,10 @@ import pytest
 from hack.stops.__main__ import main
 from hack.stops.catalogue import make_programs
 from hack.stops.draw import BEFORE_WORKERS, NEED_WORKERS, PHASES, SIGNALS, Stop, draw, find_possible
-from hack.stops.judge import End, Line, Promise, Trace, judge, judge_epochs, read_trace
+from hack.stops.judge import End, Line, Trace, judge, judge_epochs, read_trace
 from hack.stops.marks import digest, identify
 
 STOP = Stop("own-loop", "training", "terminate", 3)
-PROMISE = Promise({"train": 8}, keeps_steps=True)
 EARLY = "attempt 2 succeeded before all was trained"
 ENDS = [End(143, "terminate", 4.0), End(0)]
 
@@ -38,9 +37,9 @@ def with_lines(lines: list[Line]) -> Trace:
 
 
 def judged(
-    seen: Trace, ends: list[End] = ENDS, stop: Stop = STOP, promise: Promise = PROMISE
+    seen: Trace, ends: list[End] = ENDS, stop: Stop = STOP, *, keeps_steps: bool = True
 ) -> list[str]:
-    return judge(stop, promise, REFERENCE, seen, ends)
+    return judge(stop, REFERENCE, seen, ends, keeps_steps=keeps_steps)
 
 
 def test_a_run_that_went_on_at_its_step_has_no_fault() -> None:
@@ -50,18 +49,15 @@ def test_a_run_that_went_on_at_its_step_has_no_fault() -> None:
 FAULTY_TRACES = {
     "a step that nobody trained": (
         with_lines([*make_lines(1, 2), *make_lines(4, life=2)]),
-        [EARLY, "steps never trained: 3", "train, epoch 1: 4 rows lost, 0 repeated, of 8"],
+        [EARLY, "steps never trained: 3"],
     ),
     "the share of a worker is lost": (
         with_lines([*make_lines(1, 2, 4), make_line(3)]),
-        [EARLY, "steps never trained: 3", "train, epoch 1: 2 rows lost, 0 repeated, of 8"],
+        [EARLY, "steps never trained: 3"],
     ),
     "an epoch that begins again with its first rows": (
         with_lines([*make_lines(1, 2, 3), *(replace(make_line(3, r), step=4) for r in (0, 1))]),
-        [
-            "steps with other rows than the reference's: 4",
-            "train, epoch 1: 4 rows lost, 4 repeated, of 8",
-        ],
+        ["steps with other rows than the reference's: 4"],
     ),
     "rows of two steps in each other's place": (
         with_lines(
@@ -144,29 +140,31 @@ def test_what_a_killed_process_trained_after_its_checkpoint_is_trained_again() -
     assert judged(seen, killed, replace(STOP, signal="kill-driver")) == []
     lost_before = replace(STOP, phase="early-loss")
     assert judged(seen, stop=lost_before) == []
-    assert judged(seen, promise=replace(PROMISE, keeps_steps=False)) == []
+    assert judged(seen, keeps_steps=False) == []
 
 
 def test_a_kill_excuses_no_lost_row() -> None:
     seen = with_lines([*make_lines(1, 2), *make_lines(4, life=2)])
     killed = [End(137, "kill-driver"), End(0)]
-    assert len(judged(seen, killed, replace(STOP, signal="kill-driver"))) == 3
+    assert len(judged(seen, killed, replace(STOP, signal="kill-driver"))) == 2
 
 
 def test_parts_of_a_step_are_one_step() -> None:
     parts = [replace(make_line(1), rows={"train": (row,)}) for row in (0, 1)]
-    assert with_lines(parts).effective[1, 0].rows == {"train": [0, 1]}
-    assert with_lines(parts).repeated == []
+    assert with_lines(parts).effective == {(1, 0, 0): {"train": [0, 1]}}
+    assert with_lines(parts).repeated == set()
 
 
-def test_a_dataset_beside_the_steps_is_counted_too() -> None:
+def test_an_epoch_without_every_row_once_is_seen() -> None:
     lines = [
         replace(line, rows={"train": line.rows["train"], "other": (1, 1)})
         for line in make_lines(1, 2)
     ]
-    said = list(judge_epochs(replace(PROMISE, rows={"train": 8, "other": 8}), with_lines(lines)))
-    assert said == []  # all rows are there in the one way that the epoch has
-    said = list(judge_epochs(replace(PROMISE, rows={"train": 8, "other": 9}), with_lines(lines)))
+    assert list(judge_epochs({"train": 8, "other": 8}, with_lines(lines))) == []
+    again = [replace(make_line(3, rank), step=4) for rank in (0, 1)]
+    said = list(judge_epochs({"train": 8}, with_lines([*make_lines(1, 2, 3), *again])))
+    assert said == ["train, epoch 1: 4 rows lost, 4 repeated, of 8"]
+    said = list(judge_epochs({"train": 8, "other": 9}, with_lines(lines)))
     assert said == ["other, epoch 0: 0 rows lost, 8 repeated, of 9"]
 
 

@@ -16,7 +16,7 @@ import pytest
 from hack.stops import marks
 from hack.stops.catalogue import Program, make_programs
 from hack.stops.draw import Stop as DrawnStop
-from hack.stops.judge import End, Trace, judge
+from hack.stops.judge import End, Trace, judge, judge_epochs
 from hack.stops.marks import Plan
 from hack.stops.trial import read, write_data
 from tests.app.alone import train_alone
@@ -48,7 +48,9 @@ def test_a_stopped_program_trains_what_one_does_that_nobody_stops(
         ends.append(stopped.attempt(Plan("training", drawn.at // 2), stops=True))
     ends += [stopped.attempt(Plan(drawn.phase, drawn.at), stops=True), stopped.attempt(Plan())]
 
-    assert judge(drawn, program.promise, reference.trace(), stopped.trace(), ends) == []
+    unstopped = reference.trace()
+    assert list(judge_epochs(program.rows, unstopped)) == []
+    assert judge(drawn, unstopped, stopped.trace(), ends, keeps_steps=program.keeps_steps) == []
 
 
 class Alone:
