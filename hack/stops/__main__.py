@@ -36,7 +36,7 @@ def main(words: list[str] | None = None) -> int:
     for stop in stops:
         result = try_stop(stop, programs[stop.program], arguments.folder)
         failed += bool(result.faults)
-        print(result.to_line(), flush=True)
+        print(result.line, flush=True)
     print(f"\n{len(stops)} stops, {failed} failed", file=sys.stderr)
     return 1 if failed else 0
 

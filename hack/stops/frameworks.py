@@ -2,7 +2,6 @@
 
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import ray.train
 import torch
@@ -11,7 +10,7 @@ from torch.utils.data import DataLoader
 
 from hack.stops.draw import EPOCHS
 from hack.stops.marks import begin_batches, count_step, hold, keep_weights
-from hack.stops.programs import WIDTH, Rows, error, learn
+from hack.stops.programs import WIDTH, Rows, error, learn, open_checkpoint
 
 BATCH = 6  # of each worker
 
@@ -82,13 +81,9 @@ def by_lightning(config: dict[str, int]) -> None:
         )
     )
     loader = DataLoader(Rows(config["rows"]), batch_size=BATCH, shuffle=True)
-    if checkpoint := ray.train.get_checkpoint():
-        with checkpoint.as_directory() as folder:
-            trainer.fit(
-                module, loader, ckpt_path=Path(folder) / RayTrainReportCallback.CHECKPOINT_NAME
-            )
-    else:
-        trainer.fit(module, loader)
+    with open_checkpoint() as folder:
+        saved = folder and folder / RayTrainReportCallback.CHECKPOINT_NAME
+        trainer.fit(module, loader, ckpt_path=saved)
     if trainer.is_global_zero:
         keep_weights(module.network.state_dict(), None)
 
@@ -124,9 +119,9 @@ def by_transformers(config: dict[str, int]) -> None:
         def on_epoch_end(self, _: object, state: object, *__: object, **___: object) -> None:
             hold("epoch-end", epoch=round(vars(state)["epoch"]) - 1)
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as own:
         arguments = TrainingArguments(
-            folder,
+            own,
             per_device_train_batch_size=BATCH,
             num_train_epochs=EPOCHS,
             save_strategy="epoch",
@@ -141,11 +136,8 @@ def by_transformers(config: dict[str, int]) -> None:
         trainer = prepare_trainer(
             Trainer(module, arguments, train_dataset=rows, callbacks=callbacks)
         )
-        if checkpoint := ray.train.get_checkpoint():
-            with checkpoint.as_directory() as saved:
-                own = Path(saved) / RayTrainReportCallback.CHECKPOINT_NAME
-                trainer.train(resume_from_checkpoint=str(own))
-        else:
-            trainer.train()
+        with open_checkpoint() as folder:
+            saved = folder and str(folder / RayTrainReportCallback.CHECKPOINT_NAME)
+            trainer.train(resume_from_checkpoint=saved)
     if rank == 0:
         keep_weights(module.network.state_dict(), None)

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import cast
 
@@ -201,11 +202,18 @@ def learn(
 
 def load(model: nn.Module, optimizer: torch.optim.Optimizer) -> int:
     """Load the last checkpoint of `learn`; return how many epochs it has behind it."""
-    checkpoint = ray.train.get_checkpoint()
-    if checkpoint is None:
-        return 0
-    with checkpoint.as_directory() as folder:
-        state = torch.load(Path(folder, "state.pt"), weights_only=True)
+    with open_checkpoint() as folder:
+        if folder is None:
+            return 0
+        state = torch.load(folder / "state.pt", weights_only=True)
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
     return int(state["epoch"])
+
+
+@contextmanager
+def open_checkpoint() -> Iterator[Path | None]:
+    """Yield the folder of Ray Train's last checkpoint, if there is one."""
+    checkpoint = ray.train.get_checkpoint()
+    with checkpoint.as_directory() if checkpoint else nullcontext() as folder:
+        yield folder and Path(folder)

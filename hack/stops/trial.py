@@ -38,28 +38,10 @@ MOST_ATTEMPTS = 5
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a stop.
+    """The line of a stop in the table, and what went wrong."""
 
-    Args:
-        stop_seconds: from the signal to the end of its attempt.
-        seconds: of all attempts together.
-        codes: how each attempt ended.
-        faults: none where all went well.
-    """
-
-    stop: Stop
-    stop_seconds: float
-    seconds: float
-    codes: list[int]
+    line: str
     faults: list[str]
-
-    def to_line(self) -> str:
-        """Return a line of the table."""
-        times = (f"{self.stop_seconds:.0f}", f"{self.seconds:.0f}")
-        codes = " ".join(map(str, self.codes))
-        verdict = "; ".join(self.faults) or "ok"
-        names = (self.stop.program, self.stop.phase, self.stop.signal)
-        return f"| {' | '.join((*names, *times, codes, verdict))} |"
 
 
 class Runner:
@@ -220,7 +202,7 @@ def try_stop(stop: Stop, program: Program, folder: Path) -> Result:
         data = write_data(folder / "data")
         reference, faults = _train_unstopped(program, data, folder / "references")
     if faults:
-        return Result(stop, 0.0, 0.0, [], [f"unstopped: {'; '.join(faults)}"])
+        return _make_result(stop, End(0), [], 0.0, [f"unstopped: {'; '.join(faults)}"])
     began = time.monotonic()
     own = folder / "runs" / stop.name.replace("/", "-")
     is_controlled = stop.signal == "suspend"
@@ -232,8 +214,17 @@ def try_stop(stop: Stop, program: Program, folder: Path) -> Result:
         faults = judge(stop, reference, read(own), ends, keeps_steps=program.keeps_steps)
     if not faults:
         shutil.rmtree(own)
-    seconds = time.monotonic() - began
-    return Result(stop, stopped.seconds, seconds, [end.code for end in ends], faults)
+    return _make_result(stop, stopped, ends, time.monotonic() - began, faults)
+
+
+def _make_result(
+    stop: Stop, stopped: End, ends: list[End], seconds: float, faults: list[str]
+) -> Result:
+    codes = " ".join(str(end.code) for end in ends)
+    names = (stop.program, stop.phase, stop.signal)
+    times = (f"{stopped.seconds:.0f}", f"{seconds:.0f}")
+    verdict = "; ".join(faults) or "ok"
+    return Result(f"| {' | '.join((*names, *times, codes, verdict))} |", faults)
 
 
 def _run(stop: Stop, runner: Runner) -> tuple[End, list[End]]:
