@@ -156,7 +156,7 @@ class Scan:
     Args:
         format: of the files.
         options: from the TrainingRun.
-        schema: columns and types of all files, if the files do not have them.
+        schema: columns and types of all files, if a file does not have them.
         classes: names of the label folders, in order of their numbers.
         root: folder of the files; for Iceberg the table's metadata.
         selection: the rows to read.
@@ -207,7 +207,7 @@ class Source:
     Args:
         fragments: in the order of the files' names.
         files: in the order of their names.
-        schema: of the first file; the others have the same needed columns.
+        schema: of all files, whose types may be narrower.
         fingerprint: sha256 over names, sizes and row counts.
         scan: how to read them.
         likely_rows: estimated number of rows to read, if it is unknown.

@@ -158,8 +158,15 @@ def _opened(
     if read.format == "parquet":
         # The number of rows of a value must not depend on the condition: the other side may differ.
         where = None if read.holdout and read.holdout.stratify else selection.where
-        found = parquet.open_source(at, read.columns, field, access, where=where)
-        scan = replace(scan, floats=found.scan.floats, integers=found.scan.integers)
+        found = parquet.open_source(
+            at, read.columns, field, access, asked=selection.asked, where=where
+        )
+        scan = replace(
+            scan,
+            schema=found.scan.schema,
+            floats=found.scan.floats,
+            integers=found.scan.integers,
+        )
         return _selected(replace(found, scan=scan), selection, field)
     begun = replace(scan, format=read.format, options=options_of(read.format, read.options))
     contents = access.retry_policy.read(lambda: _open(at, read, begun, field, access))
@@ -342,7 +349,7 @@ def read_records(
     access = access.of(scan, fragment)
     if scan.format == "parquet":
         try:
-            for table in parquet.read_fragment(fragment, columns, chunk_rows, access):
+            for table in parquet.read_fragment(fragment, columns, chunk_rows, access, scan.schema):
                 yield _given(table, scan, fragment)
         except DataError:
             access.check_again(fragment)
@@ -423,7 +430,7 @@ def read_sample(
         return cut_rows(join(found), 0, rows) if found else {}
     if scan.format == "parquet":
         access = access.of(scan)
-        sample = parquet.read_sample(fragment, columns, rows, access)
+        sample = parquet.read_sample(fragment, columns, rows, access, scan.schema)
         return _given(sample, scan, fragment)
     first = next(read_fragment(scan, fragment, columns, rows, access), {})
     return cut_rows(first, 0, rows)

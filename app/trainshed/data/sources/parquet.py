@@ -7,7 +7,7 @@ import hashlib
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import islice, pairwise
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from trainshed.data.sources.filters import may_meet
 from trainshed.data.sources.listing import files_of
 from trainshed.data.sources.opener import ACCESS, stamp_of
 from trainshed.data.sources.read_retry import ReadRetrier, spans_of
+from trainshed.data.sources.unified_schema import FileSchema, conformed, conforms, unified_schema
 from trainshed.failures import InfrastructureError, is_passing
 from trainshed.storage.addresses import is_remote
 from trainshed_api.errors import Problem, SpecError
@@ -40,18 +41,19 @@ if TYPE_CHECKING:
 FRAGMENT_BYTES = 16 * 2**20
 FOOTERS_AT_ONCE = 16
 # Spark and Impala wrote times in this type for long. Arrow converts them to nanoseconds, which
-# reach
-# from 1677 to 2262, and silently wraps all other times.
+# reach from 1677 to 2262, and silently wraps all other times.
 _INT96, _INT96_UNIT = "INT96", "us"
 SUFFIX = ".parquet"
+_REMEDY = "Leave the column out by read.columns, or write it with one type in all files"
 
 
-def open_source(
+def open_source(  # noqa: PLR0913 - files, and what of them is read
     at: Folder,
     columns: Sequence[str],
     field: str,
     access: FileAccess = ACCESS,
     *,
+    asked: Sequence[str] = (),
     where: Condition | None = None,
 ) -> Source:
     """Read the footers of a file or of all `*.parquet` files of a folder.
@@ -61,24 +63,23 @@ def open_source(
         columns: that must exist; empty for all.
         field: the spec's field to name in errors, e.g. `spec.data.datasets.train.read`.
         access: to the storage.
+        asked: columns that decide which rows are read.
         where: fragments without a matching row are left out.
 
     Raises:
         InfrastructureError: if the storage does not return a footer.
-        SpecError: if the path, a file or a column is missing, a file is not parquet, or the files
-            do
-            not match.
+        SpecError: if the path, a file or a column is missing, a file is not parquet, or a column
+            has no common type.
     """
     files = access.retry_policy.read(lambda: files_of(at, "parquet", [SUFFIX], field))
     footers = list(zip(files, read_footers(files, field, access), strict=True))
-    schemas = [(file.where, footer.schema.to_arrow_schema()) for file, footer in footers]
-    for file, schema in schemas:
-        for column in columns:
-            if column not in schema.names:
-                known = ", ".join(schema.names)
-                raise SpecError([Problem(f"{field}.columns", column, f"one of {known} ({file})")])
-    for (file, schema), (other, other_schema) in pairwise(schemas):
-        _check_alike(file, schema, other, other_schema, columns, field)
+    schemas = _schemas(footers)
+    known = dict.fromkeys(name for each in schemas for name in each.schema.names)
+    for column in columns:
+        if column not in known:
+            raise SpecError([Problem(f"{field}.columns", column, f"one of {', '.join(known)}")])
+    wanted = (*columns, *asked) if columns else columns
+    schema = unified_schema(schemas, field, _REMEDY, wanted)
     digest = hashlib.sha256()
     described: list[File] = []
     fragments: list[Fragment] = []
@@ -90,19 +91,36 @@ def open_source(
         fragments.extend(
             replace(fragment, stamps=stamps)
             for fragment in cut(found.where, number, footer)
-            if where is None or _may_meet(where, fragment, footer)
+            if where is None or _may_meet(where, fragment, footer, schema)
         )
     if not fragments:
         if where:
             expected = "a condition that at least one row of the files meets"
             raise SpecError([Problem(f"{field}.where", "no rows", expected)])
         raise SpecError([Problem(f"{field}.path", str(at), "files with at least one row")])
-    floats = with_missing(footers, schemas[0][1], columns, access)
-    integers = beyond_floats(footers, schemas[0][1], floats)
+    floats = with_missing(footers, schema, columns, access)
+    integers = beyond_floats(footers, schema, floats)
+    is_alike = len(schemas) == 1 or all(conforms(each.schema, schema, wanted) for each in schemas)
     scan = Scan(
-        root=str(at), floats=tuple(sorted(floats - integers)), integers=tuple(sorted(integers))
+        root=str(at),
+        schema=None if is_alike else schema,
+        floats=tuple(sorted(floats - integers)),
+        integers=tuple(sorted(integers)),
     )
-    return Source(tuple(fragments), tuple(described), schemas[0][1], digest.hexdigest(), scan)
+    return Source(tuple(fragments), tuple(described), schema, digest.hexdigest(), scan)
+
+
+def _schemas(footers: Sequence[tuple[Found, pq.FileMetaData]]) -> list[FileSchema]:
+    """Return each schema of files with rows, or of all files if none has, with its first file."""
+    distinct: list[tuple[Found, pq.FileMetaData]] = []
+    for found, footer in [each for each in footers if each[1].num_rows] or footers:
+        # Much faster than to compare Arrow's schemas, whose types are in the metadata.
+        if not any(
+            footer.metadata == other.metadata and footer.schema.equals(other.schema)
+            for _, other in distinct
+        ):
+            distinct.append((found, footer))
+    return [FileSchema(found.where, footer.schema.to_arrow_schema()) for found, footer in distinct]
 
 
 def with_missing(
@@ -214,6 +232,7 @@ def read_fragment(
     columns: Sequence[str],
     chunk_rows: int,
     access: FileAccess = ACCESS,
+    schema: pa.Schema | None = None,
 ) -> Iterator[Columns]:
     """Yield the rows of a fragment in tables of `chunk_rows` rows; the last may be smaller.
 
@@ -222,6 +241,7 @@ def read_fragment(
         columns: to read; empty for all.
         chunk_rows: maximum rows of a table.
         access: to the storage.
+        schema: of all files; None if each file has it.
 
     Raises:
         DataError: with file and row groups, if they cannot be decoded.
@@ -230,7 +250,8 @@ def read_fragment(
     retrier, done = ReadRetrier(fragment, access), 0
     while True:
         try:
-            for chunk in islice(_chunks(fragment, columns, chunk_rows, access.opened), done, None):
+            chunks = _chunks(fragment, columns, chunk_rows, access.opened, schema)
+            for chunk in islice(chunks, done, None):
                 yield chunk
                 done += 1
         except (OSError, pa.ArrowException) as error:
@@ -244,8 +265,11 @@ def read_sample(
     columns: Sequence[str],
     rows: int,
     access: FileAccess = ACCESS,
+    schema: pa.Schema | None = None,
 ) -> Columns:
     """Return the first rows of a fragment, without reading a large row group whole.
+
+    schema: of all files; None if each file has it.
 
     Raises:
         DataError: with file and row groups, if they cannot be decoded.
@@ -263,19 +287,35 @@ def read_sample(
             ):
                 first = next(file.iter_batches(rows, row_groups=groups, columns=wanted))
                 table = pa.Table.from_batches([first])
-                return from_arrow(_as_shown(table, _int96(file.metadata), fragment.path))
+                table = _as_shown(table, _int96(file.metadata), fragment.path)
+                return from_arrow(_in_schema(table, columns, schema, fragment.path))
         except (OSError, pa.ArrowException) as error:
             retrier.take(error)
 
 
 def _chunks(
-    fragment: Fragment, columns: Sequence[str], chunk_rows: int, opened: Opener
+    fragment: Fragment,
+    columns: Sequence[str],
+    chunk_rows: int,
+    opened: Opener,
+    schema: pa.Schema | None,
 ) -> Iterator[Columns]:
     wanted = list(columns) or None
     with _opened(fragment, wanted, opened) as file:
         times = _int96(file.metadata)
-        for table in _tables(file, fragment, wanted, chunk_rows):
-            yield from_arrow(_as_shown(table, times, fragment.path))
+        for stored in _tables(file, fragment, wanted, chunk_rows):
+            table = _as_shown(stored, times, fragment.path)
+            yield from_arrow(_in_schema(table, columns, schema, fragment.path))
+
+
+def _in_schema(
+    table: pa.Table, columns: Sequence[str], schema: pa.Schema | None, path: str
+) -> pa.Table:
+    """Return a table with the wanted columns as all files have them."""
+    if schema is None:
+        return table
+    wanted = pa.schema([schema.field(name) for name in columns]) if columns else schema
+    return conformed(table, wanted, path)
 
 
 def _int96(footer: pq.FileMetaData) -> list[pa.Field]:
@@ -401,29 +441,22 @@ def describe(file: Found, footer: pq.FileMetaData) -> File:
     return File(path=file.name, bytes=file.bytes, rows=footer.num_rows, groups=groups)
 
 
-def _check_alike(  # noqa: PLR0913, PLR0917 - two files and what to say of them
-    file: str,
-    schema: pa.Schema,
-    other: str,
-    other_schema: pa.Schema,
-    columns: Sequence[str],
-    field: str,
-) -> None:
-    for name in columns or sorted({*schema.names, *other_schema.names}):
-        one, two = (
-            str(each.field(name).type) if name in each.names else "no such column"
-            for each in (schema, other_schema)
-        )
-        if one != two:
-            expected = f"the same column {name} in all files: {one} in {file}"
-            raise SpecError([Problem(f"{field}.path", f"{two} in {other}", expected)])
-
-
-def _may_meet(where: Condition, fragment: Fragment, footer: pq.FileMetaData) -> bool:
+def _may_meet(
+    where: Condition, fragment: Fragment, footer: pq.FileMetaData, schema: pa.Schema
+) -> bool:
     # Whole fragments only: the split depends on positions in them, whatever the condition is.
-    names = [footer.schema.column(number).path for number in range(footer.num_columns)]
+    columns = [footer.schema.column(number) for number in range(footer.num_columns)]
+    # Constants are rounded to the float32 of a row group, but not to the float64 of all files.
+    names = [
+        "" if each.physical_type == "FLOAT" and not _is_float32(each.path, schema) else each.path
+        for each in columns
+    ]
     groups = (footer.row_group(number) for number in fragment.row_groups)
     return any(may_meet(where, group, names) for group in groups)
+
+
+def _is_float32(path: str, schema: pa.Schema) -> bool:
+    return path in schema.names and bool(pa.types.is_float32(schema.field(path).type))
 
 
 def cut(path: str, number: int, footer: pq.FileMetaData) -> list[Fragment]:

@@ -140,9 +140,6 @@ class StrataColumn:
             place += len(kinds)
 
     def _kinds(self, table: Columns, fragment: Fragment) -> Kinds:
-        if self.name not in table:
-            there = ", ".join(sorted(table)) or "others"
-            raise self.refusal(f"a column of all files: {fragment.path} has {there}")
         try:
             return kinds_of(table[self.name])
         except DataError as error:

@@ -8,9 +8,10 @@ import pyarrow as pa
 
 from trainshed.data.sources.arrow_columns import from_arrow
 from trainshed.data.sources.parquet import arrow_tables
+from trainshed.data.sources.unified_schema import conformed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from trainshed.data.sources.column_arrays import Columns
     from trainshed.data.sources.formats.format import FragmentRead
@@ -27,17 +28,16 @@ def read_row_groups(read: FragmentRead) -> Iterator[Columns]:
     wanted = [scan.schema.field(name) for name in columns or scan.schema.names]
     constants = dict(fragment.constants)
     stored = [field.name for field in wanted if field.name not in constants]
+    schema = pa.schema(wanted)
     for table in arrow_tables(fragment, stored, chunk_rows, opened):
-        arrays = [_array(table, field, constants) for field in wanted]
-        yield from_arrow(pa.table(arrays, schema=pa.schema(wanted)))
+        found = conformed(_with_constants(table, schema, constants), schema, fragment.path)
+        yield from_arrow(pa.table(found.columns, schema=schema))
 
 
-def _array(
-    table: pa.Table, field: pa.Field, constants: dict[str, object]
-) -> pa.Array | pa.ChunkedArray:
-    if field.name in constants:
-        value = pa.scalar(constants[field.name], field.type)
-        return pa.repeat(value, table.num_rows)
-    if field.name not in table.column_names:
-        return pa.nulls(table.num_rows, field.type)
-    return table.column(field.name).cast(field.type)
+def _with_constants(
+    table: pa.Table, schema: pa.Schema, constants: Mapping[str, object]
+) -> pa.Table:
+    for name in constants.keys() & set(schema.names):
+        value = pa.scalar(constants[name], schema.field(name).type)
+        table = table.append_column(schema.field(name), pa.repeat(value, table.num_rows))
+    return table

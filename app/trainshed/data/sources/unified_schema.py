@@ -1,0 +1,135 @@
+"""One schema for all files of a dataset, and the conversion of tables to it. Pure.
+
+Types widen as by Arrow's `unify_schemas`, and values are converted only where none changes.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from trainshed.data.sources.errors import DataError
+from trainshed_api.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+
+class FileSchema(NamedTuple):
+    """The columns of a file."""
+
+    path: str
+    schema: pa.Schema
+
+
+def unified_schema(
+    files: Sequence[FileSchema], field: str, remedy: str, columns: Collection[str] = ()
+) -> pa.Schema:
+    """Return the columns of all files, with types that hold the values of each.
+
+    A column that a file lacks is nullable.
+
+    Args:
+        files: at least one.
+        field: the spec's field to name in errors.
+        remedy: a sentence for columns without a common type.
+        columns: that need a common type; empty for all. Others have the type of their first file.
+
+    Raises:
+        SpecError: naming each column without a common type, and two files.
+    """
+    if len(files) == 1:
+        return files[0].schema
+    found: list[pa.Field] = []
+    problems: list[Problem] = []
+    for name in dict.fromkeys(name for each in files for name in each.schema.names):
+        having = [each for each in files if name in each.schema.names]
+        stored = dict[pa.Field, str]()
+        for each in having:
+            stored.setdefault(each.schema.field(name), each.path)
+        try:
+            unified = _unified(stored)
+        except pa.ArrowException:
+            unified = next(iter(stored))
+            if not columns or name in columns:
+                problems.append(_misfit(stored, field, remedy))
+        is_nullable = unified.nullable or len(having) < len(files)
+        found.append(unified.with_nullable(is_nullable))
+    if problems:
+        raise SpecError(problems)
+    return pa.schema(found)
+
+
+def conforms(schema: pa.Schema, unified: pa.Schema, columns: Collection[str] = ()) -> bool:
+    """Return whether a file has columns with the types of all files; columns: empty for all."""
+    return all(
+        field.name in schema.names and schema.field(field.name).type == field.type
+        for field in unified
+        if not columns or field.name in columns
+    )
+
+
+def conformed(table: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
+    """Return a table with the columns of a schema, and nulls for those that it lacks.
+
+    Args:
+        table: rows of a file.
+        schema: wanted columns and types.
+        path: of the file, for errors.
+
+    Raises:
+        DataError: naming a column with a value that its type in all files does not hold.
+    """
+    fields: list[pa.Field] = []
+    arrays: list[pa.ChunkedArray | pa.Array] = []
+    for field in schema:
+        place = table.schema.get_field_index(field.name)
+        stored = table.schema.field(place) if place >= 0 else field
+        # Metadata of a column has the shape of its tensors, which may differ between files.
+        fields.append(stored if stored.type == field.type else field)
+        arrays.append(
+            pa.nulls(table.num_rows, field.type)
+            if place < 0
+            else _cast(table.column(place), field, path)
+        )
+    return pa.table(arrays, schema=pa.schema(fields))
+
+
+def _unified(fields: Iterable[pa.Field]) -> pa.Field:
+    """Return a column with a type that holds the values of all of these types."""
+    fields = list(fields)
+    if len({field.type for field in fields}) > 1:  # Arrow has no common type of both
+        fields = [
+            each.with_type(each.type.value_type) if pa.types.is_dictionary(each.type) else each
+            for each in fields
+        ]
+    schemas = [pa.schema([field]) for field in fields]
+    return pa.unify_schemas(schemas, promote_options="permissive").field(0)
+
+
+def _misfit(stored: dict[pa.Field, str], field: str, remedy: str) -> Problem:
+    """Return what to say of a column without a common type: two types, each with a file."""
+    for one, other in combinations(stored, 2):
+        try:
+            _unified([one, other])
+        except pa.ArrowException:
+            break
+    return Problem(
+        f"{field}.path",
+        f"column {one.name} of {other.type} in {stored[other]}",
+        f"a type that goes with {one.type} in {stored[one]}. {remedy}",
+    )
+
+
+def _cast(array: pa.ChunkedArray, field: pa.Field, path: str) -> pa.ChunkedArray:
+    try:
+        return array.cast(field.type)
+    except pa.ArrowException as error:
+        said = " ".join(str(error).split())
+        raise DataError(
+            f"{path}: column {field.name} of {array.type}: got {said}; expected values that "
+            f"{field.type}, the common type of all files, holds exactly. Leave the column out by "
+            "read.columns, or write it with one type in all files."
+        ) from error

@@ -1,0 +1,278 @@
+"""Files whose types differ are one dataset, read with types that hold the values of each."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.app.data.builders_formats import FIELD, dtypes_of, open_files, read_all
+from trainshed.data.sampler.fragments import Source
+from trainshed.data.sources.arrow_columns import from_arrow
+from trainshed.data.sources.column_arrays import Columns
+from trainshed.data.sources.dataset_files import open_source, read_fragment, read_sample
+from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.filters import columns_to_read, selected
+from trainshed.storage.disk import Disk
+from trainshed_api.errors import SpecError
+from trainshed_api.rows import ReadSpec
+
+
+def write_parquet(folder: Path, *tables: pa.Table | Mapping[str, object]) -> None:
+    for number, table in enumerate(tables):
+        whole = table if isinstance(table, pa.Table) else pa.table(dict(table))
+        pq.write_table(whole, folder / f"{number}.parquet", row_group_size=2)
+
+
+def plain(value: object) -> object:
+    """Return a value as Python has it, with None for each that is missing."""
+    if isinstance(value, (np.ndarray, list)):
+        return [plain(each) for each in value]
+    if isinstance(value, dict):
+        return {name: plain(each) for name, each in value.items()}
+    if isinstance(value, np.datetime64):
+        return None if np.isnat(value) else str(value)
+    found = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(found, float) and np.isnan(found) else found
+
+
+def values_of(columns: Columns) -> dict[str, list[object]]:
+    return {name: [plain(each) for each in array] for name, array in columns.items()}
+
+
+def where_rows(folder: Path, where: str) -> Source:
+    read = ReadSpec.model_validate({"format": "parquet", "path": str(folder), "where": where})
+    return open_source(Disk(folder), read, FIELD)
+
+
+class Case(NamedTuple):
+    one: pa.Array
+    other: pa.Array
+    want: list[object]
+    want_dtype: str = "object"
+
+
+STRUCT, SWAPPED = [{"a": 1, "b": "x"}], [{"b": "y", "a": 2}]
+CASES = {
+    "nothing and texts": Case(pa.nulls(1), pa.array(["p"]), [None, "p"]),
+    "nothing and integers": Case(pa.nulls(1), pa.array([2]), [None, 2.0], "float64"),
+    "nothing and booleans": Case(pa.nulls(1), pa.array([True]), [None, 1.0], "float64"),
+    "int32 and int64": Case(pa.array([1], pa.int32()), pa.array([2**60]), [1, 2**60], "int64"),
+    "integers and floats": Case(pa.array([1]), pa.array([2.5]), [1.0, 2.5], "float64"),
+    "int32 and float32": Case(
+        pa.array([2**30 + 1], pa.int32()),
+        pa.array([0.5], pa.float32()),
+        [2.0**30 + 1, 0.5],
+        "float64",
+    ),
+    "texts and large texts": Case(pa.array(["p"]), pa.array(["q"], pa.large_string()), ["p", "q"]),
+    "dictionaries and texts": Case(
+        pa.array(["r"]).dictionary_encode(), pa.array(["b"]), ["r", "b"]
+    ),
+    "empty lists and lists": Case(
+        pa.array([[]], pa.list_(pa.null())), pa.array([[1, 2]]), [[], [1, 2]], "int64"
+    ),
+    "lists and large lists": Case(
+        pa.array([[1]]), pa.array([[2]], pa.large_list(pa.int32())), [[1], [2]], "int64"
+    ),
+    "a field that one struct lacks": Case(
+        pa.array([{"a": 1}]), pa.array(SWAPPED), [{"a": 1, "b": None}, {"a": 2, "b": "y"}]
+    ),
+    "fields in another order": Case(
+        pa.array(STRUCT), pa.array(SWAPPED), [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
+    ),
+    "microseconds and nanoseconds": Case(
+        pa.array([1], pa.timestamp("us")),
+        pa.array([1], pa.timestamp("ns")),
+        ["1970-01-01T00:00:00.000001000", "1970-01-01T00:00:00.000000001"],
+        "datetime64[ns]",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("turned", [False, True])
+def test_parquet_files_are_read_with_the_type_that_holds_both(
+    case: Case, turned: bool, tmp_path: Path
+) -> None:
+    step = -1 if turned else 1
+    write_parquet(tmp_path, *({"v": case.one}, {"v": case.other})[::step])
+
+    source = open_files(tmp_path, "parquet")
+
+    [values] = values_of(read_all(source)).values()
+    assert values == case.want[::step]
+    assert dtypes_of(source) == {"v": case.want_dtype}
+    for fragment in source.fragments:
+        assert str(read_sample(source.scan, fragment, (), 1)["v"].dtype) == case.want_dtype
+
+
+def test_a_column_that_a_file_lacks_has_no_values_there(tmp_path: Path) -> None:
+    write_parquet(tmp_path, {"a": [1, 2], "n": [1, 2], "s": ["x", "y"]}, {"a": [3], "late": [True]})
+
+    source = open_files(tmp_path, "parquet")
+
+    assert values_of(read_all(source)) == {
+        "a": [1, 2, 3],
+        "n": [1.0, 2.0, None],
+        "s": ["x", "y", None],
+        "late": [None, None, 1.0],
+    }
+    assert dtypes_of(source) == {
+        "a": "int64",
+        "n": "float64",
+        "s": "object",
+        "late": "float64",
+    }
+    only = open_files(tmp_path, "parquet", columns=("late", "a"))
+    assert values_of(read_all(only, ("late", "a"))) == {"late": [None, None, 1.0], "a": [1, 2, 3]}
+
+
+def test_files_without_rows_have_no_say(tmp_path: Path) -> None:
+    write_parquet(
+        tmp_path, {"v": pa.array([], pa.string()), "w": pa.array([], pa.int8())}, {"v": [1]}
+    )
+
+    assert dtypes_of(open_files(tmp_path, "parquet")) == {"v": "int64"}
+
+
+def test_files_of_one_schema_are_described_as_before(tmp_path: Path) -> None:
+    """Rows cached on disk are found by the description of how files are read."""
+    write_parquet(tmp_path, {"a": [1], "b": [2]}, {"b": [3], "a": [4]})
+
+    assert open_files(tmp_path, "parquet").scan.schema is None
+
+
+def test_columns_without_a_common_type_name_both_files_and_both_types(tmp_path: Path) -> None:
+    write_parquet(tmp_path, {"a": [1], "v": [1]}, {"a": [2], "v": [1.5]}, {"a": [3], "v": ["x"]})
+
+    with pytest.raises(SpecError) as caught:
+        open_files(tmp_path, "parquet")
+
+    assert str(caught.value) == (
+        f"{FIELD}.path: got column v of string in {tmp_path}/2.parquet; expected a type that goes "
+        f"with int64 in {tmp_path}/0.parquet. Leave the column out by read.columns, or write it "
+        "with one type in all files"
+    )
+    assert open_files(tmp_path, "parquet", columns=("a",)).rows == 3
+    with pytest.raises(SpecError, match="column v of string"):
+        where_rows(tmp_path, "v > 1")
+
+
+def test_an_integer_that_floats_would_round_is_refused_with_its_file(tmp_path: Path) -> None:
+    write_parquet(tmp_path, {"v": [0.5]}, {"v": [2**53 + 1]})
+    source = open_files(tmp_path, "parquet")
+
+    with pytest.raises(DataError) as caught:
+        read_all(source)
+
+    assert str(caught.value).startswith(
+        f"{tmp_path}/1.parquet: column v of int64: got Integer value 9007199254740993"
+    )
+
+
+LARGE = 2**40
+WHERE: dict[str, list[object]] = {
+    "v == 3": [3],
+    f"v >= {LARGE}": [LARGE],
+    "v < 3": [1, 2],
+    "v is None": [],
+    "s == 'late'": [LARGE],
+    "s is None": [1, 2, 3],
+}
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_conditions_and_statistics_of_narrower_files_agree(where: str, tmp_path: Path) -> None:
+    narrow = {"v": pa.array([1, 2, 3], pa.int32())}
+    write_parquet(tmp_path, narrow, {"v": [LARGE], "s": ["late"]})
+
+    assert chosen(where_rows(tmp_path, where)) == WHERE[where]
+
+
+def test_row_groups_of_a_narrower_file_are_left_out_by_their_statistics(tmp_path: Path) -> None:
+    write_parquet(tmp_path, {"v": pa.array([1, 2, 3], pa.int32())}, {"v": [LARGE]})
+
+    assert len(where_rows(tmp_path, f"v == {LARGE}").fragments) == 1
+
+
+def test_statistics_of_float32_are_compared_with_constants_of_float64(tmp_path: Path) -> None:
+    """Widened, the nearest float32 is more than 0.1, and its row group was left out."""
+    write_parquet(tmp_path, {"v": pa.array([0.1], pa.float32())}, {"v": [0.05]})
+
+    assert chosen(where_rows(tmp_path, "v > 0.1")) == [float(np.float32(0.1))]
+
+
+def chosen(source: Source) -> list[object]:
+    """Return the values of the rows that a condition chooses."""
+    found: list[object] = []
+    for fragment in source.fragments:
+        tables = read_fragment(source.scan, fragment, columns_to_read(source.scan, ("v",)), 2)
+        for table in selected(tables, source.scan, fragment, ("v",)):
+            found += table["v"].tolist()
+    return found
+
+
+def arrays(kind: pa.DataType, values: st.SearchStrategy[object]) -> st.SearchStrategy[pa.Array]:
+    rows = st.lists(st.none() | values, min_size=1, max_size=3)
+    return rows.map(lambda some: pa.array(some, kind))
+
+
+def integers(kind: pa.DataType, least: int, most: int) -> st.SearchStrategy[pa.Array]:
+    return arrays(kind, st.integers(least, most))
+
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=3)
+LISTS = st.lists(st.integers(-9, 9), max_size=2)
+TIMES = st.datetimes(datetime(1970, 1, 1), datetime(2200, 1, 1))
+KINDS = (
+    st.integers(1, 3).map(pa.nulls),
+    integers(pa.int8(), -128, 127),
+    integers(pa.uint16(), 0, 2**16 - 1),
+    integers(pa.int32(), -(2**31), 2**31 - 1),
+    integers(pa.int64(), -(2**53), 2**53),
+    arrays(pa.float32(), st.floats(width=32, allow_infinity=False, allow_nan=False)),
+    arrays(pa.float64(), st.floats(allow_nan=False)),
+    arrays(pa.bool_(), st.booleans()),
+    arrays(pa.string(), TEXTS),
+    arrays(pa.large_string(), TEXTS),
+    arrays(pa.list_(pa.int64()), LISTS),
+    arrays(pa.large_list(pa.int32()), LISTS),
+    arrays(pa.list_(pa.null()), st.just([])),
+    arrays(pa.struct({"a": pa.int32()}), st.fixed_dictionaries({"a": st.integers(0, 9)})),
+    arrays(pa.struct({"b": pa.string(), "a": pa.int64()}), st.fixed_dictionaries({"b": TEXTS})),
+    arrays(pa.timestamp("ms"), TIMES.map(lambda time: time.replace(microsecond=0))),
+    arrays(pa.timestamp("us"), TIMES),
+    arrays(pa.date32(), st.dates(date(1970, 1, 1), date(2200, 1, 1))),
+)
+TABLES = st.fixed_dictionaries(
+    {"id": integers(pa.int64(), 0, 9)}, optional={name: st.one_of(KINDS) for name in "vw"}
+)
+
+
+@settings(max_examples=40)
+@given(st.lists(TABLES, min_size=2, max_size=3))
+def test_what_arrow_unifies_is_read_with_equal_values(
+    some: Sequence[Mapping[str, pa.Array]],
+) -> None:
+    files = []
+    for columns in some:
+        rows = min(map(len, columns.values()))
+        files.append(pa.table({name: array[:rows] for name, array in columns.items()}))
+    try:
+        want = from_arrow(pa.concat_tables(files, promote_options="permissive"))
+    except pa.ArrowException:
+        return
+
+    with TemporaryDirectory() as folder:
+        write_parquet(Path(folder), *files)
+        found = read_all(open_files(Path(folder), "parquet"))
+
+    assert values_of(found) == values_of(want)
