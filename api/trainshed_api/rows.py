@@ -82,7 +82,8 @@ class ReadSpec(SpecModel):
     where: NonEmpty | None = Field(
         default=None,
         description='Filter on the rows, such as label < 5 and split == "train": comparisons, in,'
-        " is None, and, or, not. Parquet row groups without such rows are skipped.",
+        " is None, len, like, match, arithmetic, and, or, not. Parquet row groups without such rows"
+        " are skipped.",
         json_schema_extra=annotate("app", "never", only_with="format"),
     )
     holdout: HoldoutSpec | None = Field(

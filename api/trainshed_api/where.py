@@ -1,7 +1,8 @@
 """Which rows of files are read: `label < 5 and split == "train"`, as a tree that nothing executes.
 
-The words are Python's: comparisons of a column with a value, `in`, `is None`, `and`, `or`, `not`. A
-column whose name is no word is written `col("name")`.
+The syntax is Python's: comparisons of columns, values and what `len`, `+`, `-`, `*` and `/` make of
+them, `in`, `is None`, `like` and `match` on a column, `and`, `or`, `not`. A column whose name is no
+identifier is written `col("name")`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 Value = bool | int | float | str
 Sign = Literal["==", "!=", "<", "<=", ">", ">="]
+Operator = Literal["+", "-", "*", "/"]
+Pattern = Literal["like", "match"]
 
 _SIGNS: dict[type[ast.cmpop], Sign] = {
     ast.Eq: "==",
@@ -28,6 +31,12 @@ _SIGNS: dict[type[ast.cmpop], Sign] = {
     ast.Gt: ">",
     ast.GtE: ">=",
 }
+_OPERATORS: dict[type[ast.operator], Operator] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+}
 _TURNED: dict[Sign, Sign] = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _EXPECTED = 'comparisons such as label < 5 and split == "train"'
 # Libraries evaluate conditions recursively, and end the process if one is nested too deeply.
@@ -35,7 +44,7 @@ MOST_CHARACTERS = 4096
 MOST_DEPTH = 50
 # Of what is wrong, so much is shown.
 _SHOWN = 80
-_INT64 = 1 << 63
+_INT64, _UINT64 = 1 << 63, 1 << 64
 
 
 @dataclass(frozen=True)
@@ -63,6 +72,41 @@ class Missing:
 
 
 @dataclass(frozen=True)
+class Matched:
+    """A column of texts that match a pattern: one of SQL's `like`, or a regular expression."""
+
+    column: str
+    function: Pattern
+    pattern: str
+
+
+@dataclass(frozen=True)
+class ColumnTerm:
+    """The value of a column, or its length: of a text, bytes or a list."""
+
+    column: str
+    is_length: bool = False
+
+
+@dataclass(frozen=True)
+class ComputedTerm:
+    """A number that is computed of two terms."""
+
+    left: Term
+    operator: Operator
+    right: Term
+
+
+@dataclass(frozen=True)
+class Related:
+    """Two terms beside each other, of which at least one has a column."""
+
+    left: Term
+    sign: Sign
+    right: Term
+
+
+@dataclass(frozen=True)
 class Both:
     """All of several conditions, or any of them."""
 
@@ -77,7 +121,9 @@ class Not:
     part: Condition
 
 
-Condition = Compared | Among | Missing | Both | Not
+Term = ColumnTerm | ComputedTerm | Value
+Simple = Compared | Among | Missing | Matched | Related
+Condition = Simple | Both | Not
 
 
 @lru_cache(maxsize=64)
@@ -96,8 +142,8 @@ def parse_where(text: str) -> Condition:
     return _condition(tree, MOST_DEPTH)
 
 
-def simple_parts_of(condition: Condition) -> Iterator[Compared | Among | Missing]:
-    """Yield the conditions on one column that a condition is made of."""
+def simple_parts_of(condition: Condition) -> Iterator[Simple]:
+    """Yield the conditions without `and`, `or` and `not` that a condition is made of."""
     if isinstance(condition, Both):
         for part in condition.parts:
             yield from simple_parts_of(part)
@@ -107,9 +153,27 @@ def simple_parts_of(condition: Condition) -> Iterator[Compared | Among | Missing
         yield condition
 
 
+def values_of(part: Compared | Among) -> tuple[Value, ...]:
+    """Return the values that a column is compared with."""
+    return (part.value,) if isinstance(part, Compared) else part.values
+
+
 def columns_of(condition: Condition) -> Iterator[str]:
     """Yield the columns that a condition looks at."""
-    return (part.column for part in simple_parts_of(condition))
+    for part in simple_parts_of(condition):
+        if isinstance(part, Related):
+            yield from _columns_of_term(part.left)
+            yield from _columns_of_term(part.right)
+        else:
+            yield part.column
+
+
+def _columns_of_term(term: Term) -> Iterator[str]:
+    if isinstance(term, ColumnTerm):
+        yield term.column
+    elif isinstance(term, ComputedTerm):
+        yield from _columns_of_term(term.left)
+        yield from _columns_of_term(term.right)
 
 
 def _condition(tree: ast.expr, depth: int) -> Condition:
@@ -127,19 +191,25 @@ def _condition(tree: ast.expr, depth: int) -> Condition:
         case ast.Compare(left=left, ops=signs, comparators=others):
             sides = [left, *others]
             compared = tuple(
-                _compared(one, sign, other)
+                _compared(one, sign, other, depth)
                 for one, sign, other in zip(sides, signs, others, strict=False)
             )
             return compared[0] if len(compared) == 1 else Both(compared, all=True)
+        case ast.Call(
+            func=ast.Name(id="like" | "match" as function),
+            args=[of, ast.Constant(value=str(pattern))],
+            keywords=[],
+        ) if (name := _column(of)) is not None:
+            return Matched(name, function, pattern)
     raise _wrong(ast.unparse(tree))
 
 
-def _compared(left: ast.expr, sign: ast.cmpop, right: ast.expr) -> Condition:
+def _compared(left: ast.expr, sign: ast.cmpop, right: ast.expr, depth: int) -> Condition:
     name = _column(left)
     if name is None:
         turned, value = _column(right), _value(left)
         if turned is None or value is None or type(sign) not in _SIGNS:
-            raise _wrong(f"{ast.unparse(left)} beside {ast.unparse(right)}")
+            return _related(left, sign, right, depth)
         return Compared(turned, _TURNED[_SIGNS[type(sign)]], value)
     if isinstance(sign, ast.Is | ast.IsNot) and _is_none(right):
         return Missing(name) if isinstance(sign, ast.Is) else Not(Missing(name))
@@ -149,8 +219,36 @@ def _compared(left: ast.expr, sign: ast.cmpop, right: ast.expr) -> Condition:
             return Among(name, values) if isinstance(sign, ast.In) else Not(Among(name, values))
     value = _value(right)
     if value is None or type(sign) not in _SIGNS:
-        raise _wrong(f"{name} beside {ast.unparse(right)}")
+        return _related(left, sign, right, depth)
     return Compared(name, _SIGNS[type(sign)], value)
+
+
+def _related(left: ast.expr, sign: ast.cmpop, right: ast.expr, depth: int) -> Related:
+    one, other = _term(left, depth), _term(right, depth)
+    if one is None or other is None or type(sign) not in _SIGNS:
+        raise _wrong(f"{ast.unparse(left)} beside {ast.unparse(right)}")
+    related = Related(one, _SIGNS[type(sign)], other)
+    if next(columns_of(related), None) is None:
+        raise _wrong(f"{ast.unparse(left)} beside {ast.unparse(right)}", "with a column")
+    return related
+
+
+def _term(tree: ast.expr, depth: int) -> Term | None:
+    """Return a column, a value or what is computed of them; None for another expression."""
+    if (name := _column(tree)) is not None:
+        return ColumnTerm(name)
+    if not depth:
+        return None
+    match tree:
+        case ast.Call(func=ast.Name(id="len"), args=[of], keywords=[]):
+            name = _column(of)
+            return None if name is None else ColumnTerm(name, is_length=True)
+        case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _OPERATORS:
+            one, other = _term(left, depth - 1), _term(right, depth - 1)
+            if one is None or other is None:
+                return None
+            return ComputedTerm(one, _OPERATORS[type(operator)], other)
+    return _value(tree)
 
 
 def _column(tree: ast.expr) -> str | None:
@@ -167,7 +265,7 @@ def _value(tree: ast.expr) -> Value | None:
     match tree:
         case ast.Constant(value=bool() | float() | str() as value):
             return value
-        case ast.Constant(value=int(value)) if value < _INT64:
+        case ast.Constant(value=int(value)) if value < _UINT64:
             return value
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=float(value))):
             return -value

@@ -15,7 +15,6 @@ from trainshed.data.sampler.fragments import Source
 from trainshed.data.sampler.sizes import CacheMemory, Measured
 from trainshed.data.sources.column_arrays import Columns, join
 from trainshed.data.sources.dataset_files import open_source
-from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.fragment_reader import read_whole, reading
 from trainshed.storage.disk import Disk
 from trainshed_api.data import DatasetSpec
@@ -233,5 +232,7 @@ def test_a_condition_that_no_row_can_meet_is_refused(folder: Path, where: str, w
 
 
 def test_a_condition_that_a_column_does_not_understand_says_so(folder: Path) -> None:
-    with pytest.raises(DataError, match=r"read.where: .*part-0.parquet: it cannot be asked"):
+    with pytest.raises(
+        SpecError, match=r"where: got \"one\" for column id of type int64; expected"
+    ):
         opened(folder, where='id == "one"')

@@ -17,7 +17,7 @@ from trainshed.data.sampler.fragments import File, Holdout, Scan, Selection, Sou
 from trainshed.data.sources import parquet
 from trainshed.data.sources.column_arrays import as_floats, cut_rows, exactly, join, num_rows
 from trainshed.data.sources.errors import DataError
-from trainshed.data.sources.filters import columns_to_read, row_numbers, selected
+from trainshed.data.sources.filters import columns_to_read, misfits, row_numbers, selected
 from trainshed.data.sources.formats.audio import Audio
 from trainshed.data.sources.formats.csv import Csv
 from trainshed.data.sources.formats.delta import Delta
@@ -240,6 +240,9 @@ def _selected(source: Source, selection: Selection, field: str) -> Source:
         return source
     if selection.where:
         _check_columns(source.schema, columns_of(selection.where), f"{field}.where")
+        wrong = misfits(selection.where, source.schema) if source.schema else ()
+        if problems := [Problem(f"{field}.where", got, expected) for got, expected in wrong]:
+            raise SpecError(problems)
     scan = replace(source.scan, selection=selection)
     likely = max(1, round(source.about_rows * selection.share))
     return replace(source, scan=scan, likely_rows=likely)

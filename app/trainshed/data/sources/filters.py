@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
 import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import date
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,24 +31,59 @@ from trainshed.data.sources.column_arrays import (
     take_rows,
 )
 from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.literals import MisfitError, compared_as, literal
 from trainshed.data.sources.stratifying import kinds_of
-from trainshed_api.where import Among, Both, Compared, Missing, columns_of, simple_parts_of
+from trainshed_api.where import (
+    Among,
+    Both,
+    ColumnTerm,
+    Compared,
+    ComputedTerm,
+    Matched,
+    Missing,
+    Not,
+    Operator,
+    Related,
+    Sign,
+    Value,
+    columns_of,
+    simple_parts_of,
+    values_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow.parquet as pq
 
     from trainshed.data.sampler.fragments import Fragment, Holdout, Scan
-    from trainshed_api.where import Condition, Value
+    from trainshed.data.sources.column_arrays import Array
+    from trainshed_api.where import Condition, Simple, Term
 
-# Like row groups, numbers have types; the constants of a condition need not.
-_NUMBERS = (bool, int, float)
 _PLACE = "__place__"
 # Bits of a float in [0, 1); the remaining bits of a number break ties.
 _DRAWN_BITS = 53
 _TIE_BITS = NUMBER_BITS - _DRAWN_BITS
 _UNKNOWN = pa.scalar(None, pa.bool_())
+_UINT64_ALONE = 2**63  # and all above
+_EXPECTED = "columns and constants that can be compared"
+_SIGNS: Mapping[Sign, Callable[[ds.Expression, ds.Expression], ds.Expression]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_OPERATORS: Mapping[Operator, Callable[[ds.Expression, ds.Expression], ds.Expression]] = {
+    "+": pc.add_checked,
+    "-": pc.subtract_checked,
+    "*": pc.multiply_checked,
+}
+# A value in a file's statistics.
+Bound = Value | Decimal | date | bytes
+# Columns of a file that are no nested ones: their numbers in the file and their types.
+Leaves = Mapping[str, tuple[int, pa.DataType]]
 # A table, and the numbers of its rows in their fragment, shape (rows,).
 Numbered = tuple[Columns, Indices]
 
@@ -125,18 +164,30 @@ def numbered(
         yield wanted, numbers
 
 
-def may_meet(condition: Condition, group: pq.RowGroupMetaData, names: Sequence[str]) -> bool:
+def misfits(condition: Condition, schema: pa.Schema) -> Iterator[tuple[str, str]]:
+    """Yield what of a condition does not apply to columns of these types: got and expected."""
+    kinds = {name: schema.field(name).type for name in columns_of(condition)}
+    # Arrow reads a pattern only if there is a row.
+    rows = pa.table({name: pa.nulls(1, compared_as(kind)) for name, kind in kinds.items()})
+    for part in simple_parts_of(condition):
+        try:
+            rows.filter(_expression(part, kinds))
+        except MisfitError as error:
+            yield error.got, error.expected
+        except pa.ArrowException as error:
+            yield _say_misfit(part, kinds), f"{_EXPECTED}. Reported: {_on_one_line(error)}"
+
+
+def may_meet(condition: Condition, group: pq.RowGroupMetaData, leaves: Leaves) -> bool:
     """Return whether a row group may have a matching row, from its column statistics."""
     if isinstance(condition, Both):
-        each = (may_meet(part, group, names) for part in condition.parts)
+        each = (may_meet(part, group, leaves) for part in condition.parts)
         return all(each) if condition.all else any(each)
     if isinstance(condition, Compared | Among):
-        ends = _ends(condition.column, group, names)
-        values = (condition.value,) if isinstance(condition, Compared) else condition.values
-        if ends and group.column(names.index(condition.column)).physical_type == "FLOAT":
-            values = tuple(map(_as_float32, values))
-        sign = condition.sign if isinstance(condition, Compared) else "=="
-        return ends is None or any(_may_be(ends, sign, value) for value in values)
+        column, values = condition.column, values_of(condition)
+        sign: Sign = condition.sign if isinstance(condition, Compared) else "=="
+        ends = _ends(column, group, leaves)
+        return ends is None or any(_may_be(ends, sign, column, value) for value in values)
     return True
 
 
@@ -234,105 +285,166 @@ def _meeting(
 ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     rows = num_rows(table)
     kept = np.zeros(rows, dtype=np.bool_)
-    asked = {name: table[name] for name in columns_of(where)}
     try:
-        arrays = {name: pa.array(array, from_pandas=True) for name, array in asked.items()}
-        for name in _with_long_integers(where):
-            if pa.types.is_floating(arrays[name].type):  # never compared with such an integer
-                arrays[name] = arrays[name].cast(pa.int64())
+        arrays = {name: _comparable(name, table[name], where) for name in columns_of(where)}
         kinds = {name: array.type for name, array in arrays.items()}
-        found = pa.table({**arrays, _PLACE: np.arange(rows)}).filter(_expression(where, kinds))
+        cast = {name: array.cast(compared_as(array.type)) for name, array in arrays.items()}
+        found = pa.table({**cast, _PLACE: np.arange(rows)}).filter(_expression(where, kinds))
+    except MisfitError as error:
+        said = f"got {error.got}; expected {error.expected}"
+        raise DataError(f"read.where: {fragment.path}: {said}") from error
     except pa.ArrowException as error:
-        said = " ".join(str(error).split())
-        raise DataError(f"read.where: {fragment.path}: it cannot be asked: {said}") from error
+        said = f"{_EXPECTED}. Reported: {_on_one_line(error)}"
+        raise DataError(f"read.where: {fragment.path}: expected {said}") from error
     kept[found[_PLACE].to_numpy()] = True
     return kept
 
 
-def _with_long_integers(condition: Condition) -> Iterator[str]:
-    """Yield the columns that are compared with integers beyond 2**53."""
-    for part in simple_parts_of(condition):
-        if isinstance(part, Missing):
-            continue
-        values = (part.value,) if isinstance(part, Compared) else part.values
-        if any(isinstance(value, int) and abs(value) > MOST_EXACT for value in values):
-            yield part.column
+def _comparable(name: str, array: Array, where: Condition) -> pa.Array:
+    """Return a column of rows as Arrow compares it: times are in UTC."""
+    values = list(array) if array.ndim > 1 else array
+    found = pa.array(values, from_pandas=True)
+    if pa.types.is_timestamp(found.type):
+        return found.cast(compared_as(found.type))
+    integers = _type_of_integers(name, where) if pa.types.is_floating(found.type) else None
+    if integers is not None:  # of which some are missing, unless they have fractions
+        with contextlib.suppress(pa.ArrowInvalid):
+            return found.cast(integers)
+    return found
+
+
+def _type_of_integers(column: str, condition: Condition) -> pa.DataType | None:
+    """Return the type of integers that a column is compared with, if float64 may round one."""
+    values = [
+        value
+        for part in simple_parts_of(condition)
+        if isinstance(part, Compared | Among) and part.column == column
+        for value in values_of(part)
+        if isinstance(value, int)
+    ]
+    if max(map(abs, values), default=0) <= MOST_EXACT:
+        return None
+    return pa.int64() if max(values) < _UINT64_ALONE else pa.uint64()
 
 
 def _expression(condition: Condition, kinds: Mapping[str, pa.DataType]) -> ds.Expression:
-    """Return a condition as an Arrow expression; a column without values has the type null."""
+    """Return a condition as an Arrow expression on columns that were cast by `compared_as`.
+
+    Args:
+        condition: that rows have to meet.
+        kinds: types of its columns before that; a column without values has the type null.
+
+    Raises:
+        MisfitError: for a constant that its column cannot have.
+    """
     if isinstance(condition, Both):
         join = operator.and_ if condition.all else operator.or_
         return functools.reduce(join, (_expression(part, kinds) for part in condition.parts))
-    if isinstance(condition, Compared):
-        signs = {
-            "==": operator.eq,
-            "!=": operator.ne,
-            "<": operator.lt,
-            "<=": operator.le,
-            ">": operator.gt,
-            ">=": operator.ge,
-        }
-        [value] = _values([condition.value], kinds[condition.column])
-        return signs[condition.sign](pc.field(condition.column), value)
-    if isinstance(condition, Among):
-        if pa.types.is_null(kinds[condition.column]):  # Arrow would compare types
-            return pc.scalar(_UNKNOWN)
-        values = _values(condition.values, kinds[condition.column])
-        found = pc.field(condition.column).isin(values)
-        # Arrow returns False for missing values, and `not` would make it True.
-        return pc.if_else(pc.field(condition.column).is_valid(), found, _UNKNOWN)
-    if isinstance(condition, Missing):
-        return pc.field(condition.column).is_null()
-    return ~_expression(condition.part, kinds)
+    if isinstance(condition, Not):
+        return ~_expression(condition.part, kinds)
+    return _simple_expression(condition, kinds)
 
 
-def _values(values: Sequence[Value], kind: pa.DataType) -> pa.Array:
-    """Return the constants of a comparison, as numbers that the column's type can have."""
-    if pa.types.is_floating(kind):  # includes nullable booleans
-        values = [float(value) if isinstance(value, bool) else value for value in values]
-    if pa.types.is_float32(kind):
-        return pa.array([_as_float32(value) for value in values])
-    return pa.array(values)
+def _simple_expression(condition: Simple, kinds: Mapping[str, pa.DataType]) -> ds.Expression:
+    match condition:
+        case Compared(column=column, sign=sign, value=value):
+            return _SIGNS[sign](pc.field(column), literal(column, value, kinds[column]))
+        case Among(column=column):
+            return _among(condition, kinds[column])
+        case Missing(column=column):
+            return pc.field(column).is_null()
+        case Matched(column=column, function=function, pattern=pattern):
+            matches = pc.match_like if function == "like" else pc.match_substring_regex
+            return matches(pc.field(column), pattern)
+        case Related(left=left, sign=sign, right=right):
+            return _SIGNS[sign](_term(left, kinds), _term(right, kinds))
 
 
-def _as_float32(value: Value) -> Value:
-    """Return the nearest number of a column's type: float32 has no exact 0.1."""
-    if isinstance(value, (str, bool)):
-        return value
-    with np.errstate(over="ignore"):
-        return float(np.float32(value))
+def _among(condition: Among, kind: pa.DataType) -> ds.Expression:
+    if pa.types.is_null(kind):  # Arrow would compare types
+        return pc.scalar(_UNKNOWN)
+    values = [literal(condition.column, value, kind) for value in condition.values]
+    if pa.types.is_integer(kind):  # no integer is among fractions, and Arrow would round them
+        values = [value for value in values if not pa.types.is_floating(value.type)]
+    found = pc.field(condition.column).isin(pa.array(values, None if values else kind))
+    # Arrow returns False for missing values, and `not` would make it True.
+    return pc.if_else(pc.field(condition.column).is_valid(), found, _UNKNOWN)
+
+
+def _term(term: Term, kinds: Mapping[str, pa.DataType]) -> ds.Expression:
+    """Return a term as an Arrow expression. Integers stay exact but for `/`, others are float64."""
+    if isinstance(term, ColumnTerm):
+        column, kind = pc.field(term.column), compared_as(kinds[term.column])
+        if term.is_length:
+            return _length(column, kind)
+        is_other = pa.types.is_decimal(kind) or pa.types.is_floating(kind)
+        return column.cast(pa.float64()) if is_other else column
+    if not isinstance(term, ComputedTerm):
+        return pc.scalar(term)
+    left, right = _term(term.left, kinds), _term(term.right, kinds)
+    if term.operator == "/":
+        return pc.divide(left.cast(pa.float64()), right.cast(pa.float64()))
+    return _OPERATORS[term.operator](left, right)
+
+
+def _length(column: ds.Expression, kind: pa.DataType) -> ds.Expression:
+    if pa.types.is_nested(kind):
+        return pc.list_value_length(column)
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return pc.binary_length(column)
+    return pc.utf8_length(column)
+
+
+def _say_misfit(part: Simple, kinds: Mapping[str, pa.DataType]) -> str:
+    names = dict.fromkeys(columns_of(part))
+    return " and ".join(f"column {name} of type {kinds[name]}" for name in names)
+
+
+def _on_one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())
 
 
 def _ends(
-    column: str, group: pq.RowGroupMetaData, names: Sequence[str]
-) -> tuple[Value, Value] | None:
-    """Return the smallest and the largest value of a column; None if the file has neither."""
-    if column not in names:
+    column: str, group: pq.RowGroupMetaData, leaves: Leaves
+) -> tuple[pa.DataType, Bound, Bound] | None:
+    """Return a column's type, smallest and largest value; None if the file does not say."""
+    if column not in leaves:
         return None
-    told = group.column(names.index(column)).statistics
+    number, kind = leaves[column]
+    told = group.column(number).statistics
     if told is None or not told.has_min_max:
         return None
-    return told.min, told.max
+    try:
+        return kind, told.min, told.max
+    except (ValueError, OverflowError):  # times that Python has not
+        return None
 
 
-def _may_be(ends: tuple[Value, Value], sign: str, value: Value) -> bool:
-    low, high = ends
-    alike = isinstance(low, str) == isinstance(value, str) and isinstance(low, (str, *_NUMBERS))
-    if not alike:
+def _may_be(ends: tuple[pa.DataType, Bound, Bound], sign: Sign, column: str, value: Value) -> bool:
+    """Return whether a value between two others may be what a constant is compared with."""
+    kind, low, high = ends
+    try:
+        bound = _bound(column, value, kind)
+        return {
+            "==": _at_most(low, bound) and _at_most(bound, high),
+            "!=": not (low == high == bound),
+            "<": _at_most(low, bound) and low != bound,
+            "<=": _at_most(low, bound),
+            ">": _at_most(bound, high) and high != bound,
+            ">=": _at_most(bound, high),
+        }[sign]
+    except (MisfitError, TypeError):  # reported when the condition is checked
         return True
-    assert not isinstance(low, str) or isinstance(high, str)
-    return {
-        "==": _at_most(low, value) and _at_most(value, high),
-        "!=": not (low == high == value),
-        "<": _at_most(low, value) and low != value,
-        "<=": _at_most(low, value),
-        ">": _at_most(value, high) and high != value,
-        ">=": _at_most(value, high),
-    }[sign]
 
 
-def _at_most(one: Value, other: Value) -> bool:
-    if isinstance(one, str) or isinstance(other, str):
-        return str(one) <= str(other)
-    return one <= other
+@functools.lru_cache(maxsize=1024)
+def _bound(column: str, value: Value, kind: pa.DataType) -> Bound:
+    """Return a constant as Parquet's statistics have values of a type: in Python's types."""
+    found = literal(column, value, kind)
+    is_local = pa.types.is_timestamp(kind) and kind.tz is None
+    bound: Bound = (found.cast(kind) if is_local else found).as_py()
+    return bound
+
+
+def _at_most(one: Bound, other: Bound) -> bool:
+    return bool(operator.le(one, other))

@@ -445,18 +445,13 @@ def _may_meet(
     where: Condition, fragment: Fragment, footer: pq.FileMetaData, schema: pa.Schema
 ) -> bool:
     # Whole fragments only: the split depends on positions in them, whatever the condition is.
-    columns = [footer.schema.column(number) for number in range(footer.num_columns)]
-    # Constants are rounded to the float32 of a row group, but not to the float64 of all files.
-    names = [
-        "" if each.physical_type == "FLOAT" and not _is_float32(each.path, schema) else each.path
-        for each in columns
-    ]
+    # Constants have the types of all files, such as float64 where a file has float32.
+    paths = enumerate(footer.schema.column(number).path for number in range(footer.num_columns))
+    leaves = {
+        name: (number, schema.field(name).type) for number, name in paths if name in schema.names
+    }
     groups = (footer.row_group(number) for number in fragment.row_groups)
-    return any(may_meet(where, group, names) for group in groups)
-
-
-def _is_float32(path: str, schema: pa.Schema) -> bool:
-    return path in schema.names and bool(pa.types.is_float32(schema.field(path).type))
+    return any(may_meet(where, group, leaves) for group in groups)
 
 
 def cut(path: str, number: int, footer: pq.FileMetaData) -> list[Fragment]:

@@ -30,7 +30,7 @@ from trainshed.data.sources.formats.iceberg_files import where_of
 from trainshed.data.sources.fragment_reader import read_rows, reading
 from trainshed.storage.disk import Disk
 from trainshed_api.data import DatasetSpec
-from trainshed_api.where import Among, Both, Condition, Missing, Not, parse_where
+from trainshed_api.where import Among, Both, Compared, Condition, Missing, Not, parse_where
 
 ROWS = 60
 Row = dict[str, object]
@@ -128,6 +128,7 @@ def holds(condition: Condition, row: Row) -> bool | None:
     if isinstance(condition, Not):
         found = holds(condition.part, row)
         return None if found is None else not found
+    assert isinstance(condition, Compared | Among | Missing)
     value = row[condition.column]
     if isinstance(condition, Missing):
         return value is None
