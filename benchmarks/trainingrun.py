@@ -63,7 +63,6 @@ def dataset(
 ) -> JsonValue:
     """Return the `spec.data` of one dataset `train`."""
     read: JsonValue = {"format": "parquet", "path": str(data)}
-    train_set: dict[str, JsonValue] = {"read": read, "cache": cache}
-    if shuffle:
-        train_set["shuffle"] = dict(shuffle)
+    given: JsonValue = dict(shuffle or {"mode": "none"})
+    train_set: JsonValue = {"read": read, "cache": cache, "shuffle": given}
     return {"cpus": 1, "datasets": {"train": train_set}}

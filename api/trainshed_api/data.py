@@ -22,7 +22,7 @@ DtypeName = Literal[
 # Of `feed.dtypes`, in the place of a column: all columns of numbers that it does not name.
 ALL_COLUMNS = "*"
 Dtype = TypeVar("Dtype")
-ShuffleMode = Literal["none", "files", "blocks", "local", "global"]
+ShuffleMode = Literal["auto", "none", "files", "blocks", "local", "global"]
 
 _DATASET_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 # Of mode local. What is stored in a cluster has it in every mode, as a default fills it in.
@@ -35,11 +35,13 @@ class ShuffleSpec(SpecModel):
     """How rows are shuffled; each epoch has another order."""
 
     mode: ShuffleMode = Field(
-        default="none",
+        default="auto",
         description="none: the order of the files. files: shuffle the order of the files. blocks:"
         " shuffle the order of blocks. global: shuffle all rows. local: the order of "
-        "the files, shuffled in a buffer.",
-        json_schema_extra=annotate("app", "never"),
+        "the files, shuffled in a buffer. auto: chosen from the files when the run begins, for "
+        "the dataset whose batches are the steps; none for all others, and beside a bufferSize.",
+        # Earlier releases had this default. Their hashes and stored objects have it written out.
+        json_schema_extra=annotate("app", "never") | {"was": "none"},
     )
     buffer_size: Integer = Field(
         default=LOCAL_BUFFER,
@@ -47,7 +49,8 @@ class ShuffleSpec(SpecModel):
         le=MOST_COUNT,
         description="Rows in the shuffle buffers of all workers together, which shuffle after "
         "files or blocks; 0 turns them off. The default applies to mode local only: "
-        "with none, files and blocks it means no buffer. Ignored with mode global.",
+        "with none, files and blocks it means no buffer, and auto chooses one. Ignored with mode "
+        "global.",
         json_schema_extra=annotate("app", "never"),
     )
 
@@ -218,7 +221,7 @@ class DatasetSpec(SpecModel):
             problems.append(Problem("task", self.task.say(), expected))
         if self.cache != "auto":
             problems.append(Problem("cache", f'"{self.cache}"', expected))
-        if self.shuffle.mode not in ("none", "local"):
+        if self.shuffle.mode not in ("auto", "none", "local"):
             expected = (
                 "none, with a bufferSize: files and blocks are those of the datasets it mixes"
             )
@@ -320,7 +323,7 @@ def _check_mixed(datasets: Mapping[str, DatasetSpec], place: str, part: str) -> 
         got = "no such dataset" if dataset is None else "a mix itself"
         yield Problem(place, got, f"one of: {known or 'none is there'}")
         return
-    if dataset.shuffle.mode not in ("none", "files", "blocks"):
+    if dataset.shuffle.mode not in ("auto", "none", "files", "blocks"):
         expected = "none, files or blocks in a mix, whose own bufferSize moves single rows"
         yield Problem(f"datasets.{part}.shuffle.mode", f'"{dataset.shuffle.mode}"', expected)
     if dataset.shuffle.buffer_size not in (0, LOCAL_BUFFER):

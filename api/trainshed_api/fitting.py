@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from trainshed_api.errors import Problem, show_value
 from trainshed_api.frameworks import RULES
+from trainshed_api.schema import earlier_default
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,12 +86,9 @@ def _check_default(
     for name in above.split(".") if above else ():
         model = getattr(model, _attribute(model, name))
     attribute = _attribute(model, last)
-    default = (
-        type(model)
-        .model_fields[attribute]
-        .get_default(call_default_factory=True, validated_data={})
-    )
-    if getattr(model, attribute) != default:
+    field = type(model).model_fields[attribute]
+    default = field.get_default(call_default_factory=True, validated_data={})
+    if getattr(model, attribute) not in (default, earlier_default(field) or default):
         written = model.model_dump(mode="json", by_alias=True, include={attribute})[last]
         expected = f"no value with framework {framework}: {why}"
         yield Problem(place, show_value(written), expected)

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from trainshed_api.errors import Problem, SpecError
+from trainshed_api.json_object import as_object
 from trainshed_api.names import ENV_SPEC, MAX_SPEC_BYTES, SECONDS_AFTER_GRACE
 from trainshed_api.schema import SpecModel
 
@@ -25,6 +26,7 @@ _LATER_FIELDS = (
     "data.loader_processes",
     "checkpoint.allow_missing",
     "first_step_deadline_seconds",
+    "data.datasets.*.shuffle.mode",
 )
 
 
@@ -71,6 +73,11 @@ def encode_run(run: TrainingRun) -> str:
 def _leave_out_default(model: SpecModel, written: JsonValue, path: str) -> None:
     """Take a field out of what is written of a model where it has its default."""
     name, _, below = path.partition(".")
+    if below.startswith("*."):
+        models, parts = getattr(model, name), as_object(as_object(written)[name])
+        for key, part in models.items():
+            _leave_out_default(part, parts[key], below.removeprefix("*."))
+        return
     field = type(model).model_fields[name]
     assert isinstance(written, dict)
     key, value = field.alias or name, getattr(model, name)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import AwareDatetime, Field, JsonValue
 
+from trainshed_api.data import ShuffleSpec
 from trainshed_api.names import Outcome
 from trainshed_api.progress import BadRecords, Count, Measurement, Record, Seconds, Text
 
@@ -89,7 +90,8 @@ def most_bad_records(
 class RunRecord(Record):
     """run.json: what ran, from which spec, code and data.
 
-    `code` has the SHA-256 of each file of the user's code, by its path below the working directory.
+    `code` has the SHA-256 of each file of the user's code, by its path below the working directory,
+    `shuffle` how the rows of each dataset are shuffled; earlier releases wrote none.
     """
 
     name: str
@@ -100,6 +102,7 @@ class RunRecord(Record):
     code: dict[str, str] = Field(default_factory=dict)
     machine: MachineRecord
     data: dict[str, DataRecord] = Field(default_factory=dict)
+    shuffle: dict[str, ShuffleSpec] = Field(default_factory=dict)
     created_at: AwareDatetime
 
 

@@ -143,7 +143,7 @@ RULES: tuple[Rule, ...] = (
         "self.datasets[name].read.mix.all(part, part in self.datasets && "
         "!has(self.datasets[part].read.mix) && self.datasets[part].cache != 'workers' && "
         "!has(self.datasets[part].rowsPerEpoch) && "
-        "self.datasets[part].shuffle.mode in ['none', 'files', 'blocks'] && "
+        "self.datasets[part].shuffle.mode in ['auto', 'none', 'files', 'blocks'] && "
         f"self.datasets[part].shuffle.bufferSize in [0, {LOCAL_BUFFER}]))",
         "read.mix: expected existing datasets that are no mixes, with cache objects, disk, none or "
         "auto, shuffle mode none, files or blocks, and neither bufferSize nor rowsPerEpoch",
@@ -153,7 +153,7 @@ RULES: tuple[Rule, ...] = (
         DATASET,
         "!has(self.read.mix) || (size(self.transforms) == 0 && size(self.augment) == 0 && "
         "self.task.cpus == 1 && !has(self.task.memory) && "
-        "self.cache == 'auto' && self.shuffle.mode in ['none', 'local'])",
+        "self.cache == 'auto' && self.shuffle.mode in ['auto', 'none', 'local'])",
         "expected transforms, augment, task, cache and order of files and blocks of the datasets "
         "that are mixed, none of the mix",
         "read",
@@ -289,7 +289,8 @@ def _is_default(root: str, shape: Shape, path: str) -> str:
         has_size = shape.type in ("array", "object") and not shape.fields
         same = f"size({place}) == 0" if has_size else ""
     elif shape.type == "string":
-        same = f"{place} == '{shape.default}'"
+        known = [f"'{value}'" for value in (shape.default, shape.was) if value]
+        same = f"{place} == {known[0]}" if len(known) == 1 else f"{place} in [{', '.join(known)}]"
     else:
         same = f"{place} == {json.dumps(shape.default)}"
     return f"({' || '.join([*tests, same] if same else tests)})"

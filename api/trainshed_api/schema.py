@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import (
     AfterValidator,
@@ -23,6 +23,9 @@ from pydantic.alias_generators import to_camel
 
 from trainshed_api.errors import Problem, RuleError, show_value
 from trainshed_api.quantity import MOST_BYTES, MOST_CORES, parse_quantity
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
 
 ReadBy = Literal["app", "controller", "both"]
 Mutable = Literal["live", "nextAttempt", "suspended", "never"]
@@ -46,6 +49,13 @@ def annotate(read_by: ReadBy, mutable: Mutable, *, only_with: str = "") -> dict[
     if only_with:
         extra["onlyWith"] = only_with
     return extra
+
+
+def earlier_default(field: FieldInfo) -> str | None:
+    """Return the default that a field had in earlier releases, if it was another one."""
+    extra = field.json_schema_extra
+    was = extra.get("was") if isinstance(extra, dict) else None
+    return was if isinstance(was, str) else None
 
 
 class SpecModel(BaseModel):

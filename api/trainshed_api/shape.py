@@ -23,6 +23,7 @@ class Shape:
     fields: of an object. values: of a map with free keys. items: of a list.
     filled: whether the API server holds it for every object, as the CRD has a default for it.
     planned_fields: names that a later version will take here.
+    was: the default of earlier releases, which stored objects have.
     """
 
     type: str
@@ -38,6 +39,7 @@ class Shape:
     mutable: str = ""
     only_with: str = ""
     planned_fields: tuple[str, ...] = ()
+    was: str = ""
     fields: dict[str, Shape] = field(default_factory=dict)
     values: Shape | None = None
     items: Shape | None = None
@@ -115,6 +117,7 @@ def _build(schema: JsonObject, definitions: JsonObject, *, required: bool) -> Sh
         mutable=str(schema.get("mutable", "")),
         only_with=str(schema.get("onlyWith", "")),
         planned_fields=_texts(schema.get("planned")),
+        was=str(schema.get("was", "")),
         fields={
             name: _build(as_object(item), definitions, required=name in names_required)
             for name, item in as_object(schema.get("properties")).items()

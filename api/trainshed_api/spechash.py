@@ -11,7 +11,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING
 
-from trainshed_api.schema import SpecModel, normalise_json
+from trainshed_api.schema import SpecModel, earlier_default, normalise_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,6 +106,8 @@ def _fields(
         name, value = field.alias or attribute, getattr(model, attribute)
         if name in written and _is_hashed(field, value, f"{place}{name}", speed):
             part[name] = _below(value, written[name], f"{place}{name}", speed)
+            if value == _default(field) and (was := earlier_default(field)):
+                part[name] = was
             if part[name] == {} and _is_later_section(field, f"{place}{name}"):
                 del part[name]
     return part

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.builders import make_data, make_run
+from tests.builders import make_data, make_dataset, make_run
 from trainshed_api.errors import SpecError
 from trainshed_api.job import encode_run, render_runtime_env
 from trainshed_api.loading import load_text
@@ -113,3 +113,10 @@ def test_what_a_release_added_is_not_told_to_an_older_image_while_it_says_nothin
     )
     assert "loaderProcesses" not in plain["spec"]["data"]
     assert by_two["spec"]["data"]["loaderProcesses"] == 2
+
+    chosen, none = (
+        json.loads(encode_run(make_run(data=make_data(make_dataset(shuffle={"mode": mode})))))
+        for mode in ("auto", "none")
+    )
+    assert "mode" not in chosen["spec"]["data"]["datasets"]["train"]["shuffle"]
+    assert none["spec"]["data"]["datasets"]["train"]["shuffle"]["mode"] == "none"

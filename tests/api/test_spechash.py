@@ -149,6 +149,20 @@ def test_what_only_sets_speed_is_the_same_training_under_another_hash() -> None:
     assert same_training(slow, spec_hash(slow), "")
 
 
+def test_a_chosen_shuffle_has_the_hash_of_the_default_of_earlier_releases() -> None:
+    """Their runs have `none` written out; which mode a run began with is in its run.json."""
+    chosen, none, files = (
+        make_run(data=make_data(make_dataset(shuffle={"mode": mode}))).spec
+        for mode in ("auto", "none", "files")
+    )
+
+    assert spec_hash(chosen) == spec_hash(none) != spec_hash(files)
+    assert training_hash(chosen) == training_hash(none) != training_hash(files)
+    assert diff(hashed_part(chosen), hashed_part(files)) == [
+        'spec.data.datasets.train.shuffle.mode: "none" -> "files"'
+    ]
+
+
 def test_another_training_is_no_other_s_under_either_hash() -> None:
     one, other = make_run(seed=1).spec, make_run(seed=2).spec
 

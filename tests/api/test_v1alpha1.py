@@ -88,7 +88,7 @@ def test_defaults_make_a_whole_run() -> None:
                     "badRecordLimit": 1000,
                     "task": {"cpus": 1},
                     "cache": "auto",
-                    "shuffle": {"mode": "none", "bufferSize": 10000},
+                    "shuffle": {"mode": "auto", "bufferSize": 10000},
                     "augment": [],
                     "steps": "learned",
                     "split": True,

@@ -19,7 +19,7 @@ from trainshed.planning.paths import locate
 from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.disk import Disk
 from trainshed.storage.driver_identity import read_identity
-from trainshed.storage.run_folder import RESULT
+from trainshed.storage.run_folder import RESULT, read_record
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.loading import load_text
 from trainshed_api.names import ENV_HOME, ENV_SPEC, EXIT_INVALID, EXIT_SUCCEEDED, EXIT_TRY_AGAIN
@@ -74,7 +74,7 @@ def begin(
         StopRequestedError: when a stop was requested before an attempt was claimed.
     """
     with options.stop.interrupting():
-        prepared = prepare(run, place, beside)
+        prepared = prepare(run, place, beside, fresh=options.fresh)
         # Not before: these import Ray, and whoever has a mistake to mend should not wait for it.
         from trainshed.attempt import launch, resume
         from trainshed.attempt.launch_config import Launch
@@ -110,11 +110,9 @@ def begin(
 
 def _is_over(prepared: Prepared, done: ResultRecord, publisher: SnapshotPublisher | None) -> int:
     """Say that nothing is left to do; return the exit code."""
-    from trainshed.attempt import resume
-
     name = prepared.run.metadata.name
     print(f"{name} is finished: --fresh trains it again")
-    record = resume.read_record(prepared.folder.at)
+    record = read_record(prepared.folder.at)
     if record and (files := code.changed(record.code, Path.cwd())):
         more = f" and {len(files) - MOST_NAMED} more" if len(files) > MOST_NAMED else ""
         print(

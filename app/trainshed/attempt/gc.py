@@ -16,7 +16,7 @@ from trainshed.attempt import resume
 from trainshed.attempt.disk_cache_gc import unneeded_rows
 from trainshed.attempt.retention import superfluous
 from trainshed.checkpoint.store import MANIFEST, half_written
-from trainshed.storage.run_folder import ATTEMPTS, ROWS, ROWS_LIST, RunFolder
+from trainshed.storage.run_folder import ATTEMPTS, ROWS, ROWS_LIST, RunFolder, read_record
 from trainshed_api.v1alpha1 import TrainingRunSpec
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _has_links(run: RunFolder) -> bool:
 
 
 def _spec_of(run: RunFolder) -> TrainingRunSpec | None:
-    record = resume.read_record(run.at)
+    record = read_record(run.at)
     try:
         return TrainingRunSpec.model_validate(record.spec) if record else None
     except ValidationError:  # a later release wrote it, and knows what it means

@@ -13,18 +13,18 @@ from trainshed.checkpoint import ray_snapshot
 from trainshed.checkpoint import store as checkpoint
 from trainshed.data.sampler import description
 from trainshed.data.sampler.dataset_plan import main_dataset
-from trainshed.failures import InfrastructureError, is_passing
-from trainshed.retry import READS
-from trainshed.storage.run_folder import RECORD, RESULT
+from trainshed.data.sampler.description import REMEDY
+from trainshed.storage.run_folder import RESULT, read_record
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.names import SUCCEEDED
-from trainshed_api.records import ResultRecord, RunRecord
+from trainshed_api.records import ResultRecord
 from trainshed_api.spechash import diff, hashed_part
 from trainshed_api.v1alpha1 import TrainingRunSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.planning.preflight import Prepared
     from trainshed.storage.folder import Folder
     from trainshed.storage.run_folder import RunFolder
@@ -37,32 +37,23 @@ def check_same_run(prepared: Prepared) -> None:
         SpecError: with what differs, naming --fresh.
     """
     record = read_record(prepared.folder.at)
-    if record is None or record.spec_hash == prepared.spec_hash:
+    if record is None:
         return
-    old = hashed_part(TrainingRunSpec.model_validate(record.spec))
-    lines = "; ".join(diff(old, hashed_part(prepared.spec)))
-    if not lines:
+    differing = [
+        f"{plan.field}.shuffle.mode: {record.shuffle[name].mode} -> {plan.shuffle.mode}"
+        for name, plan in prepared.plans.items()
+        if name in record.shuffle and record.shuffle[name].mode != plan.shuffle.mode
+    ]
+    if record.spec_hash != prepared.spec_hash:
+        old = hashed_part(TrainingRunSpec.model_validate(record.spec))
+        differing = diff(old, hashed_part(prepared.spec)) or differing
+    if not differing:
         return  # only what sets speed was changed
+    lines = "; ".join(differing)
     expected = (
         f"the spec that this run was started with, or --fresh to start over. It differs: {lines}"
     )
     raise SpecError([Problem("spec", f"another spec than {prepared.folder.at} holds", expected)])
-
-
-def read_record(folder: Folder) -> RunRecord | None:
-    """Return run.json of a run or an attempt; None when there is none that can be read.
-
-    Raises:
-        InfrastructureError: when the storage does not give it just now.
-    """
-    try:
-        return RunRecord.model_validate_json(READS.read(lambda: folder.read(RECORD)))
-    except ValidationError:
-        return None
-    except OSError as error:
-        if is_passing(error):  # it may be there: to go on without would forget what was trained
-            raise InfrastructureError(f"{folder / RECORD}: {error}", "storage") from error
-        return None
 
 
 def finished(prepared: Prepared) -> ResultRecord | None:
@@ -190,8 +181,25 @@ def keep_order(prepared: Prepared, found: Folder | None) -> tuple[Prepared, Sequ
     if main is not None:
         steps[main] = manifest.position.step_in_epoch
     mid_pass = {name: step > 0 for name, step in steps.items() if name in plans}
+    _check_shuffles(plans, manifest.shuffle, mid_pass)
     plans, notes = description.keep_order(plans, manifest.data, mid_pass=mid_pass)
     return replace(prepared, plans=plans), notes
+
+
+def _check_shuffles(
+    plans: Mapping[str, DatasetPlan], modes: Mapping[str, str], mid_pass: Mapping[str, bool]
+) -> None:
+    """Refuse a shuffle under which the rows of a pass in progress repeat or are missing.
+
+    modes: by dataset, as the checkpoint has them; earlier releases recorded none.
+    """
+    problems = [
+        Problem(f"{plan.field}.shuffle.mode", plan.shuffle.mode, f"{modes[name]}, {REMEDY}")
+        for name, plan in plans.items()
+        if mid_pass.get(name) and modes.get(name, plan.shuffle.mode) != plan.shuffle.mode
+    ]
+    if problems:
+        raise SpecError(problems)
 
 
 def _check_order(folders: Sequence[Folder], wanted: str) -> None:

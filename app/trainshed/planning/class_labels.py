@@ -1,4 +1,4 @@
-"""What the numbers of labels mean, where they number folders: the same in all datasets of a run."""
+"""The labels of datasets: what their numbers mean, and whether they meet in a batch."""
 
 from __future__ import annotations
 
@@ -34,6 +34,24 @@ def label_notes(plans: Mapping[str, DatasetPlan]) -> Iterator[str]:
                 f"{len(expected)} of {main} (only in one of them: {some}): a label is the number "
                 "of a row's own folder, and does not mean the same in both"
             )
+
+
+def few_labels_met(plan: DatasetPlan) -> Iterator[str]:
+    """Yield that few labels meet in a batch, if rows are sorted by label and mixed too little."""
+    mode, buffer, labels = plan.shuffle.mode, plan.shuffle_buffer_rows, plan.num_sorted_labels
+    if plan.source is None or mode == "global":
+        return
+    share = min(1.0, buffer / max(1, plan.source.about_rows))
+    if mode == "blocks" and buffer:  # each block of a buffer has one label, drawn at random
+        met = labels * (1 - (1 - 1 / max(1, labels)) ** (share * len(plan.source.fragments)))
+    else:
+        met = share * labels
+    if 2 * met < labels:
+        yield (
+            f"{plan.field}.shuffle: with mode {mode} a batch has rows of about "
+            f"{max(1, round(met))} of {labels} labels, because the files are sorted by label: use "
+            "mode global, or mode blocks with a larger bufferSize"
+        )
 
 
 def check_labels(mix: DatasetPlan) -> None:

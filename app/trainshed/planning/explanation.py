@@ -83,12 +83,9 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int, storage: str) -
     size = f", {plan.size.say()} in all" if plan.size and not plan.is_grouped else ""
     yield f"cache     {plan.cache}: {plan.reason}{size}"
     yield from _memory(plan, num_workers, batch_size)
-    if plan.shuffle.mode in ("blocks", "global"):
-        yield f"shuffle   {plan.shuffle.mode}, in a new order each epoch"
+    yield from _mixing(plan)
     share = "each worker gets its share of the rows"
     yield f"split     {share if plan.split else 'each worker gets all rows'}"
-    if rows := plan.shuffle_buffer_rows:
-        yield f"shuffle   buffers of {rows} rows over all workers, in a new order each epoch"
     if plan.rows_per_epoch:
         yield f"epoch     {plan.rows_per_epoch} rows; the next epoch continues after them"
     for function in plan.augments:
@@ -102,6 +99,16 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int, storage: str) -
         yield f"collate   {plan.collate.use} in the worker"
     casts = "".join(f", {name} as {dtype}" for name, dtype in plan.feed.dtypes.items())
     yield f"feed      prefetched batches {plan.feed.prefetch_batches}{casts}"
+
+
+def _mixing(plan: DatasetPlan) -> Iterator[str]:
+    """Yield the shuffle of the rows after the cache."""
+    if plan.shuffle.mode in ("blocks", "global"):
+        yield f"shuffle   {plan.shuffle.mode}, in a new order each epoch"
+    if rows := plan.shuffle_buffer_rows:
+        yield f"shuffle   buffers of {rows} rows over all workers, in a new order each epoch"
+    if plan.shuffle_reason:
+        yield f"shuffle   mode {plan.shuffle.mode} was chosen: {plan.shuffle_reason}"
 
 
 def _by_one_task(use: Function) -> str:

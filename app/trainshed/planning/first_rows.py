@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from trainshed.data.sampler.auto_shuffle import num_sorted_labels
 from trainshed.data.sampler.dataset_plan import ROW_BYTES
 from trainshed.data.sampler.function import with_types
 from trainshed.data.sampler.sizes import Measured
@@ -53,13 +54,18 @@ PLACE_ROWS = 8
 MOST_BAD = 100
 
 
-def measure(
-    draft: DatasetPlan, source: Source, seed: int, takes: Takes, told: list[BadRecordList]
+def measure(  # noqa: PLR0913, PLR0917 - a dataset, what it is for, and what is bad in it
+    draft: DatasetPlan,
+    source: Source,
+    seed: int,
+    takes: Takes,
+    told: list[BadRecordList],
+    label: str,
 ) -> tuple[Measured, Columns | None]:
     """Run a few rows through all functions: what fails here would fail later, on every worker.
 
     Fragments may have no row, or none that is chosen: where no place has one there is no sample.
-    told: grows by what is bad among them and may be left out.
+    told: grows by what is bad among them and may be left out. label: the column of labels.
     """
     places = _sample_places(source)
     looked = [
@@ -115,6 +121,7 @@ def measure(
         types,
         augmented_types,
         tuple((name, array.dtype.name) for name, array in samples[0].items()),
+        num_sorted_labels([each.columns[label] for each in looked if label in each.columns]),
     )
     return measured, samples[0]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from trainshed.data.loader import ray_readers
 from trainshed.data.sampler.dataset_plan import (
     DatasetPlan,
+    main_of,
     plan_dataset,
     plan_mix,
 )
@@ -24,7 +25,7 @@ from trainshed.functions import (
     takes_shards,
 )
 from trainshed.planning.cache_memory import check_disk, check_memory
-from trainshed.planning.class_labels import check_labels, label_notes
+from trainshed.planning.class_labels import check_labels, few_labels_met, label_notes
 from trainshed.planning.cluster_capacity import check_capacity, cluster_memory
 from trainshed.planning.executable import find_command
 from trainshed.planning.first_rows import Takes, bad_notes, check_alike, measure
@@ -45,8 +46,8 @@ from trainshed.planning.paths import (
     num_free,
 )
 from trainshed.storage.driver_identity import folder_of
-from trainshed.storage.run_folder import ROWS, ROWS_LIST, RunFolder
-from trainshed_api.data import LOCAL_BUFFER
+from trainshed.storage.run_folder import ROWS, ROWS_LIST, RunFolder, read_record
+from trainshed_api.data import LOCAL_BUFFER, ShuffleSpec
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.frameworks import RULES as FRAMEWORKS
 from trainshed_api.spechash import spec_hash
@@ -60,7 +61,12 @@ if TYPE_CHECKING:
     from trainshed.planning.cluster_capacity import ClusterNodes
     from trainshed.storage.driver_identity import Identity
     from trainshed.storage.folder import Folder
+    from trainshed_api.records import RunRecord
     from trainshed_api.v1alpha1 import DatasetSpec, TrainingRun, TrainingRunSpec
+
+
+# Column of labels, if spec.config names no other.
+LABEL = "label"
 
 
 @dataclass(frozen=True)
@@ -112,13 +118,16 @@ class Prepared:
         return self.run.spec
 
 
-def prepare(run: TrainingRun, place: RunLocation, beside: Path | None = None) -> Prepared:
+def prepare(
+    run: TrainingRun, place: RunLocation, beside: Path | None = None, *, fresh: bool = False
+) -> Prepared:
     """Check a run against its data, its code, its storage and the machines it is to run on.
 
     Args:
         run: as it was read.
         place: where it is to run.
         beside: the folder of its file, where an entrypoint's script may lie; None for its home.
+        fresh: whether it starts over, whatever its earlier attempts did.
 
     Raises:
         SpecError: naming field, value and what would be right.
@@ -140,13 +149,16 @@ def prepare(run: TrainingRun, place: RunLocation, beside: Path | None = None) ->
     beside = beside or home.path or Path.cwd()
     command = find_command(spec.entrypoint, beside) if spec.entrypoint else ()
     memory = cluster_memory(spec, place.cluster) if place.cluster else machine_memory(spec, machine)
-    plans, told = _plans(spec, home, memory)
+    storage = locate(spec.storage, home, "spec.storage")
+    folder = RunFolder(folder_of(run.metadata.name, place.identity, storage))
+    plans, told = _plans(spec, home, memory, None if fresh else read_record(folder.at))
     notes += [*told, *label_notes(plans)]
+    notes += [
+        note for name, plan in plans.items() if _trains(name, spec) for note in few_labels_met(plan)
+    ]
     if here or place.cluster:  # else nobody knows the machines yet
         notes += check_memory(plans.values(), memory, spec.workers.count, spec.batch_size)
     _check_batch(spec, plans)
-    storage = locate(spec.storage, home, "spec.storage")
-    folder = RunFolder(folder_of(run.metadata.name, place.identity, storage))
     check_environment(folder.at, spec.env)
     check_storage(folder.at)
     wanted = spec.checkpoint.resume
@@ -190,7 +202,7 @@ class _Looked(NamedTuple):
 
 
 def _plans(
-    spec: TrainingRunSpec, home: Folder, memory: CacheMemory
+    spec: TrainingRunSpec, home: Folder, memory: CacheMemory, record: RunRecord | None
 ) -> tuple[dict[str, DatasetPlan], list[str]]:
     """Return the plans of all datasets, in the order of the spec, and what is to be known."""
     datasets = spec.data.datasets
@@ -199,7 +211,7 @@ def _plans(
     for name, dataset in datasets.items():
         if dataset.read.mix is None:
             mixes = [each for each in datasets.values() if name in (each.read.mix or ())]
-            found[name] = _plan(name, dataset, spec, home, memory, known, mixes)
+            found[name] = _plan(name, dataset, spec, home, memory, known, mixes, record)
     plans = {name: looked.plan for name, looked in found.items()}
     check_holdouts(plans, datasets)
     for name, dataset in datasets.items():
@@ -221,8 +233,12 @@ def _plan(  # noqa: PLR0913, PLR0917 - a dataset, and what it is for
     memory: CacheMemory,
     known: KnownStrata,
     mixes: Sequence[DatasetSpec],
+    record: RunRecord | None,
 ) -> _Looked:
-    """Look at a dataset's first rows, and plan it by them."""
+    """Look at a dataset's first rows, and plan it by them.
+
+    record: of the run's earlier attempts.
+    """
     field = f"spec.data.datasets.{name}"
     source = None
     if dataset.read.path is not None:
@@ -251,7 +267,8 @@ def _plan(  # noqa: PLR0913, PLR0917 - a dataset, and what it is for
     sample: Columns | None = None
     told: list[BadRecordList] = []
     if source:
-        measured, sample = measure(draft, source, spec.seed, takes, told)
+        label = str(spec.config.get("label", LABEL))
+        measured, sample = measure(draft, source, spec.seed, takes, told, label)
     plan = plan_dataset(
         name,
         dataset,
@@ -261,8 +278,17 @@ def _plan(  # noqa: PLR0913, PLR0917 - a dataset, and what it is for
         spec.workers.count,
         is_mixed=bool(mixes),
         may_learn=FRAMEWORKS[spec.framework].may_learn_rows,
+        trains=_trains(name, spec),
+        # A run that began with an earlier release has none in its record, and did not shuffle.
+        begun_with=record.shuffle.get(name, ShuffleSpec(mode="none")) if record else None,
     )
     return _Looked(plan, sample, tuple(bad_notes(field, told)))
+
+
+def _trains(name: str, spec: TrainingRunSpec) -> bool:
+    """Return whether the batches of a dataset are the steps of the run."""
+    parts = {each: dataset.read.mix or () for each, dataset in spec.data.datasets.items()}
+    return FRAMEWORKS[spec.framework].has_batches and name == main_of(parts)
 
 
 def _takes(spec: TrainingRunSpec, fed: Sequence[DatasetSpec]) -> Takes:

@@ -17,7 +17,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
+from trainshed.failures import InfrastructureError, is_passing
 from trainshed.retry import READS
+from trainshed_api.records import RunRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -236,6 +240,22 @@ class RunFolder:
         claim = self.claimed(number)
         who = f"process {claim.pid} on {claim.host}" if claim else "another process"
         return f"{self.at}: attempt {number} is held by {who}; wait for its end or stop it"
+
+
+def read_record(folder: Folder) -> RunRecord | None:
+    """Return run.json of a run or an attempt; None when there is none that can be read.
+
+    Raises:
+        InfrastructureError: when the storage does not give it just now.
+    """
+    try:
+        return RunRecord.model_validate_json(READS.read(lambda: folder.read(RECORD)))
+    except ValidationError:
+        return None
+    except OSError as error:
+        if is_passing(error):  # it may be there: to go on without would forget what was trained
+            raise InfrastructureError(f"{folder / RECORD}: {error}", "storage") from error
+        return None
 
 
 def _has_ended(folder: Folder) -> bool:

@@ -10,9 +10,10 @@ import trainshed
 from tests.app.alone import train_alone
 from tests.builders import make_run
 from trainshed.attempt.finish import NO_MODEL
-from trainshed.attempt.resume import finished, read_record
+from trainshed.attempt.resume import finished
 from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.disk import Disk
+from trainshed.storage.run_folder import read_record
 from trainshed_api.records import ResultRecord
 
 if TYPE_CHECKING:

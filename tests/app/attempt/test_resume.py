@@ -25,9 +25,11 @@ from trainshed.data.sampler.description import describe
 from trainshed.failures import InfrastructureError
 from trainshed.planning.preflight import Prepared, RunLocation, prepare
 from trainshed.retry import RetryPolicy
+from trainshed.storage import run_folder
 from trainshed.storage.disk import Disk
 from trainshed.storage.folder import Folder
 from trainshed.storage.run_folder import RECORD, RESULT, ROWS
+from trainshed_api.data import ShuffleSpec
 from trainshed_api.errors import SpecError
 from trainshed_api.names import Outcome
 from trainshed_api.records import CheckpointRecord, ResultRecord
@@ -128,6 +130,62 @@ def test_a_release_with_more_fields_goes_on_with_an_earlier_one_s_run(tmp_path: 
     make_attempt(with_spec(prepared, make_run(data=make_data()).spec), tmp_path)
 
     resume.check_same_run(with_spec(prepared, make_later_spec(data=make_data())))
+
+
+def make_shuffled(home: Path, *, fresh: bool = False, **shuffle: JsonValue) -> Prepared:
+    """Return a run over 80 rows of files, which are written once."""
+    if not (home / "rows").exists():
+        write_rows(home / "rows", 80)
+    data = make_data(make_dataset(shuffle=shuffle))
+    run = make_run(train="tests.app.processes:children", data=data)
+    return prepare(run, RunLocation(Disk(home)), fresh=fresh)
+
+
+def begin_with(home: Path, prepared: Prepared, **record: object) -> None:
+    """Leave an attempt with fields of its record changed."""
+    make_attempt(prepared, home)
+    written = run_record(prepared, home, started=0.0).model_copy(update=record)
+    prepared.folder.at.write(RECORD, written.model_dump_json(by_alias=True).encode())
+
+
+def test_a_resumed_run_keeps_the_shuffle_that_was_chosen_when_it_began(tmp_path: Path) -> None:
+    blocks = ShuffleSpec(mode="blocks", buffer_size=30)
+    begin_with(tmp_path, make_shuffled(tmp_path), shuffle={"train": blocks})
+
+    again = make_shuffled(tmp_path)
+
+    assert again.plans["train"].shuffle == blocks
+    resume.check_same_run(again)
+    assert make_shuffled(tmp_path, fresh=True).plans["train"].shuffle.mode == "global"
+
+
+def test_a_run_that_began_with_an_earlier_release_stays_unshuffled(tmp_path: Path) -> None:
+    begin_with(tmp_path, make_shuffled(tmp_path), shuffle={})
+
+    again = make_shuffled(tmp_path)
+
+    assert again.plans["train"].shuffle.mode == "none"
+    resume.check_same_run(again)
+
+
+def test_a_named_shuffle_other_than_that_of_the_run_is_refused(tmp_path: Path) -> None:
+    """The hash does not tell: earlier releases gave a run that names no mode that of `none`."""
+    make_attempt(make_shuffled(tmp_path), tmp_path)
+
+    with pytest.raises(SpecError) as caught:
+        resume.check_same_run(make_shuffled(tmp_path, mode="none"))
+
+    assert str(caught.value).endswith("spec.data.datasets.train.shuffle.mode: global -> none")
+
+
+def test_a_pass_in_progress_is_not_resumed_with_another_shuffle(tmp_path: Path) -> None:
+    prepared = make_shuffled(tmp_path)
+    found = write_begun(prepared, tmp_path)
+    manifest = json.loads(found.read(checkpoint.MANIFEST)) | {"shuffle": {"train": "none"}}
+    found.write(checkpoint.MANIFEST, json.dumps(manifest).encode())
+
+    with pytest.raises(SpecError, match=r"train.shuffle.mode: got global; expected none, as when"):
+        resume.keep_order(prepared, found)
 
 
 def test_another_spec_is_refused_with_all_that_differs(tmp_path: Path) -> None:
@@ -330,7 +388,7 @@ def test_what_an_attempt_began_with_is_not_guessed_where_storage_does_not_answer
         return read(folder, name)
 
     monkeypatch.setattr(Disk, "read", refuse)
-    monkeypatch.setattr(resume, "READS", RetryPolicy(rest=lambda _: None))
+    monkeypatch.setattr(run_folder, "READS", RetryPolicy(rest=lambda _: None))
 
     with pytest.raises(InfrastructureError, match="Input/output error"):
         resume.choose(prepared, False)

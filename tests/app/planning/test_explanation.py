@@ -275,3 +275,65 @@ def test_texts_are_left_to_a_function_that_makes_its_own_batches(home: Path) -> 
     run = make_run(train="tests.app.plain_functions:count_rows", data={"datasets": datasets})
 
     assert list(prepare(run, RunLocation(Disk(home))).plans) == ["train", "part"]
+
+
+def shuffled_by_default(home: Path, **spec: JsonValue) -> list[str]:
+    """Return the shuffle of `train` and `valid`, of the same files, which name no mode."""
+    datasets: JsonValue = {
+        "train": {"read": {"format": "parquet", "path": "rows"}},
+        "valid": {"read": {"format": "parquet", "path": "rows"}},
+    }
+    run = make_run(
+        **{"train": "tests.app.processes:children", "data": {"datasets": datasets}, **spec}
+    )
+    plans = prepare(run, RunLocation(Disk(home))).plans
+    return [plans[name].shuffle.mode for name in ("train", "valid")]
+
+
+def test_only_the_dataset_that_trains_is_shuffled_by_default(home: Path) -> None:
+    write_rows(home / "rows", 80)
+
+    assert shuffled_by_default(home) == ["global", "none"]
+    assert shuffled_by_default(home, framework="xgboost") == ["none", "none"]
+
+
+def test_the_chosen_shuffle_is_said_with_its_reason(home: Path) -> None:
+    write_rows(home / "rows", 80)
+
+    lines = explained(home, {})
+
+    assert "shuffle   global, in a new order each epoch" in lines
+    (why,) = [line for line in lines if line.startswith("shuffle   mode")]
+    assert re.fullmatch(r"shuffle   mode global was chosen: at most [\d.]+ kB of rows", why)
+    assert not [
+        line for line in explained(home, {"shuffle": {"mode": "global"}}) if "was chosen" in line
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shuffle", "want"),
+    [
+        ({"mode": "none"}, "with mode none a batch has rows of about 1 of 4 labels"),
+        ({"mode": "local", "bufferSize": 40}, "with mode local a batch has rows of about 1 of 4"),
+        ({"mode": "blocks"}, "with mode blocks a batch has rows of about 1 of 4 labels"),
+        ({"mode": "blocks", "bufferSize": 40}, "a batch has rows of about 1 of 4 labels"),
+        ({"mode": "blocks", "bufferSize": 150}, ""),
+        ({"mode": "local", "bufferSize": 160}, ""),
+        ({}, ""),
+    ],
+)
+def test_too_small_a_buffer_for_rows_sorted_by_label_is_said(
+    tmp_path: Path, shuffle: JsonValue, want: str
+) -> None:
+    (tmp_path / "sorted").mkdir()
+    for label in range(4):
+        table = pa.table({"x": np.zeros(40, np.float32), "label": np.full(40, label)})
+        pq.write_table(table, tmp_path / "sorted" / f"{label}.parquet")
+    read: JsonValue = {"format": "parquet", "path": "sorted"}
+    data = make_data({"read": read, "shuffle": shuffle})
+
+    run = make_run(train="tests.app.processes:children", data=data)
+    notes = list(prepare(run, RunLocation(Disk(tmp_path))).notes)
+
+    assert len(notes) == bool(want)
+    assert all(want in note and "use mode global" in note for note in notes)

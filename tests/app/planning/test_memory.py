@@ -67,6 +67,7 @@ class Case:
 
 LARGE, SMALL = make_node("cpu", 16), make_node("cpu", 2)
 GPU, SMALL_GPU = make_node("gpu", 16), make_node("gpu", 2)
+NONE: dict[str, JsonValue] = {"mode": "none"}
 GLOBAL: dict[str, JsonValue] = {"mode": "global"}
 LOCAL: dict[str, JsonValue] = {"mode": "local", "bufferSize": 100}
 PINNED = (
@@ -91,8 +92,10 @@ CASES: dict[str, Case] = {
     "another split of what is kept in each epoch": Case(
         {"shuffle": {"mode": "blocks"}}, [LARGE, SMALL_GPU], "objects"
     ),
-    "workers that have the memory": Case({}, [LARGE, GPU], "workers"),
-    "workers whose rows come through a store that is too small": Case({}, [SMALL, GPU], "none"),
+    "workers that have the memory": Case({"shuffle": NONE}, [LARGE, GPU], "workers"),
+    "workers whose rows come through a store that is too small": Case(
+        {"shuffle": NONE}, [SMALL, GPU], "none"
+    ),
     "such workers when they were asked for": Case(
         {"cache": "workers"}, [SMALL, GPU], "workers", [SPILLED]
     ),
@@ -485,8 +488,8 @@ def test_rows_of_which_a_transform_makes_more_are_counted_as_so_many(home: Path)
     many: JsonValue = [{"use": f"{FUNCTIONS}:hundredfold"}]
     workers = make_node("gpu", 16, memory=7)
 
-    few = prepared(home, [LARGE, workers], path="narrow").plans["train"]
-    run = prepared(home, [LARGE, workers], path="narrow", transforms=many)
+    few = prepared(home, [LARGE, workers], path="narrow", shuffle=NONE).plans["train"]
+    run = prepared(home, [LARGE, workers], path="narrow", transforms=many, shuffle=NONE)
     plan = run.plans["train"]
     kept = kept_of(replace(plan, cache="workers"), 2, 64)
 

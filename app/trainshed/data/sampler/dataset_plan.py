@@ -8,26 +8,28 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from trainshed.data.sampler.auto_shuffle import choose_shuffle
 from trainshed.data.sampler.function import Function, are_grouped, most_asked, with_types
 from trainshed.data.sampler.permutation import first_rows
 from trainshed.data.sampler.sizes import Measured, Size, megabytes
-from trainshed_api.data import LOCAL_BUFFER
+from trainshed_api.data import LOCAL_BUFFER, ShuffleSpec
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.quantity import parse_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from trainshed.data.sampler.bad_records import Tell
     from trainshed.data.sampler.fragments import Source
     from trainshed.data.sampler.permutation import Indices
     from trainshed.data.sampler.sizes import CacheMemory
     from trainshed_api.transforms import FunctionSpec
-    from trainshed_api.v1alpha1 import DatasetSpec, FeedSpec, ShuffleSpec
+    from trainshed_api.v1alpha1 import DatasetSpec, FeedSpec
 
 Cache = Literal["none", "objects", "workers", "disk"]
 
@@ -71,7 +73,7 @@ class DatasetPlan:
         augments: in order.
         cache: where transformed rows are stored.
         reason: for this cache.
-        shuffle: mode and buffer.
+        shuffle: mode and buffer; never mode `auto`.
         split: whether each worker gets its share only.
         feed: how batches reach the function.
         num_bytes: size of all transformed rows, from the first ones alone; None if unknown.
@@ -91,6 +93,8 @@ class DatasetPlan:
         tell: called with bad records; set by the reader.
         task_cpus: requested from Ray for each task that reads and transforms.
         task_memory: bytes requested for each task; None for none.
+        shuffle_reason: for this shuffle; empty if the spec names it.
+        num_sorted_labels: labels seen in a sample, if the rows are sorted by them; else 0.
         column_types: NumPy types of the fed columns, before `feed.dtypes`; empty if only running a
             function tells.
     """
@@ -122,6 +126,8 @@ class DatasetPlan:
     tell: Tell | None = None
     task_cpus: int = 1
     task_memory: int | None = None
+    shuffle_reason: str = ""
+    num_sorted_labels: int = 0
     column_types: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -287,9 +293,14 @@ class DatasetPlan:
 
 def main_dataset(plans: Mapping[str, DatasetPlan]) -> str | None:
     """Return the dataset whose batches are the steps: `train`, else the first unmixed one."""
-    mixed = {part.name for plan in plans.values() for part in plan.parts}
-    first = next((name for name in plans if name not in mixed), None)
-    return "train" if "train" in plans else first
+    return main_of({name: [part.name for part in plan.parts] for name, plan in plans.items()})
+
+
+def main_of(parts: Mapping[str, Iterable[str]]) -> str | None:
+    """Return the same for datasets by name, each with the names of those that it mixes."""
+    mixed = set(chain.from_iterable(parts.values()))
+    first = next((name for name in parts if name not in mixed), None)
+    return "train" if "train" in parts else first
 
 
 def with_reporter(plan: DatasetPlan, tell: Tell) -> DatasetPlan:
@@ -307,6 +318,8 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
     *,
     is_mixed: bool = False,
     may_learn: bool = False,
+    trains: bool = False,
+    begun_with: ShuffleSpec | None = None,
 ) -> DatasetPlan:
     """Return the plan of one dataset.
 
@@ -319,6 +332,8 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         num_workers: number of workers.
         is_mixed: whether it is a part of another dataset.
         may_learn: whether training can start without the number of rows.
+        trains: whether its batches are the steps.
+        begun_with: the shuffle of the run's earlier attempts.
 
     Raises:
         SpecError: if the requested cache cannot serve this dataset.
@@ -335,6 +350,10 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
     changes_rows = any(function.changes_rows for function in transforms)
     num_bytes = int(measured.row_bytes * rows) if rows and measured else None
     size = measured.size(rows) if rows and measured else None
+    shuffle, why = choose_shuffle(spec, measured, size) if trains else (_named(spec.shuffle), "")
+    if begun_with and spec.shuffle.mode == "auto":
+        shuffle, why = begun_with, "as the run began"
+    spec = spec.model_copy(update={"shuffle": shuffle})
     if size is None or are_grouped(transforms):
         cache, reason = _whole_cache(spec, size, memory, field)
     else:
@@ -358,6 +377,8 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         changes_rows=skips_bad or changes_rows or not sample.keeps_rows,
         growth=sample.growth,
         row_seconds=sample.row_seconds,
+        shuffle_reason=why,
+        num_sorted_labels=sample.num_sorted_labels,
         steps=spec.steps,
         may_learn=may_learn and not is_mixed,
         bad_record_limit=spec.bad_record_limit if skips_bad else None,
@@ -397,7 +418,7 @@ def plan_mix(name: str, spec: DatasetSpec, plans: Mapping[str, DatasetPlan]) -> 
         augments=(),
         cache="none",
         reason="each part of a mix has its own cache",
-        shuffle=spec.shuffle,
+        shuffle=_named(spec.shuffle),
         split=spec.split,
         feed=spec.feed,
         num_bytes=None,
@@ -431,6 +452,11 @@ def _mixed_size(
         sum(share.likely for share in shares),
         sum(share.most for share in shares),
     )
+
+
+def _named(shuffle: ShuffleSpec) -> ShuffleSpec:
+    """Return the shuffle of a dataset for which none is chosen: `auto` is the order of files."""
+    return shuffle.model_copy(update={"mode": "none"}) if shuffle.mode == "auto" else shuffle
 
 
 def _grown(source: Source, growth: float) -> int:

@@ -72,6 +72,7 @@ class Measured:
         types: of numeric columns after the transforms, from all positions.
         augmented_types: of those after the augmentations.
         columns: types of all columns as they are fed.
+        num_sorted_labels: labels seen, if the rows are sorted by them; else 0.
         row_seconds: of the transforms per returned row, at the fastest position.
     """
 
@@ -85,6 +86,7 @@ class Measured:
     types: tuple[tuple[str, str], ...] = ()
     augmented_types: tuple[tuple[str, str], ...] = ()
     columns: tuple[tuple[str, str], ...] = ()
+    num_sorted_labels: int = 0
 
     def size(self, rows: int) -> Size:
         """Return the size of this many rows after the transforms, or of the input of groups."""
