@@ -1,17 +1,23 @@
 """Files whose types differ are one dataset, read with types that hold the values of each."""
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
+import pyarrow.json as pajson
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from tests.app.data.builders_formats import FIELD, dtypes_of, open_files, read_all
 from trainshed.data.sampler.fragments import Source
@@ -20,6 +26,7 @@ from trainshed.data.sources.column_arrays import Columns
 from trainshed.data.sources.dataset_files import open_source, read_fragment, read_sample
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.filters import columns_to_read, selected
+from trainshed.data.sources.formats import shared_types
 from trainshed.storage.disk import Disk
 from trainshed_api.errors import SpecError
 from trainshed_api.rows import ReadSpec
@@ -276,3 +283,184 @@ def test_what_arrow_unifies_is_read_with_equal_values(
         found = read_all(open_files(Path(folder), "parquet"))
 
     assert values_of(found) == values_of(want)
+
+
+class Lines(NamedTuple):
+    form: str
+    files: Sequence[str]
+    want: Mapping[str, list[object]]
+    options: Mapping[str, JsonValue] = MappingProxyType({})
+
+
+LINES = {
+    "integers that one csv lacks": Lines("csv", ['v\n""\n', "v\n3\n"], {"v": [None, 3.0]}),
+    "booleans that one csv lacks": Lines(
+        "csv", ["v,w\n,1\n", "v,w\ntrue,1\n"], {"v": [None, 1.0], "w": [1, 1]}
+    ),
+    "a column that one csv lacks": Lines(
+        "csv", ["a,b,t\n1,2,x\n", "t,a\ny,3\n"], {"a": [1, 3], "b": [2.0, None], "t": ["x", "y"]}
+    ),
+    "a column that only the second csv has": Lines(
+        "csv", ["a\n1\n", "t,a\ny,3\n"], {"a": [1, 3], "t": [None, "y"]}
+    ),
+    "integers and floats of csv": Lines("csv", ["v\n1\n", "v\n0.5\n"], {"v": [1.0, 0.5]}),
+    "dates and texts of csv": Lines(
+        "csv", ["v\n2024-01-01\n", "v\nlate\n"], {"v": ["2024-01-01", "late"]}
+    ),
+    "dates and times of csv": Lines(
+        "csv",
+        ["v\n2024-01-01\n", "v\n2024-01-01 10:00:00\n"],
+        {"v": ["2024-01-01T00:00:00", "2024-01-01T10:00:00"]},
+    ),
+    "a type for a column that one csv lacks": Lines(
+        "csv",
+        ["a,b\n1,2\n", "a\n3\n"],
+        {"a": [1, 3], "b": [2.0, None]},
+        {"types": {"b": "float64"}},
+    ),
+    "a key that one json lacks": Lines(
+        "json", ['{"a": 1, "b": "x"}\n', '{"a": 2}\n'], {"a": [1, 2], "b": ["x", None]}
+    ),
+    "integers that one json lacks": Lines(
+        "json", ['{"v": null}\n', '{"v": 3}\n'], {"v": [None, 3.0]}
+    ),
+    "booleans whose key one json lacks": Lines(
+        "json", ['{"v": true}\n', '{"w": 3}\n'], {"v": [1.0, None], "w": [None, 3.0]}
+    ),
+    "fields that one json lacks": Lines(
+        "json",
+        ['{"s": {"a": 1}}\n', '{"s": {"b": [2], "a": 0.5}}\n'],
+        {"s": [{"a": 1.0, "b": None}, {"a": 0.5, "b": [2]}]},
+    ),
+    "a key that one list lacks": Lines(
+        "json",
+        ['[{"a": 1, "b": 2}]', '[{"a": 2}]'],
+        {"a": [1, 2], "b": [2.0, None]},
+        {"lines": False},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LINES.values(), ids=LINES)
+@pytest.mark.parametrize("turned", [False, True])
+def test_lines_give_the_same_rows_however_files_divide_them(
+    case: Lines, turned: bool, tmp_path: Path
+) -> None:
+    step = -1 if turned else 1
+    write_lines(tmp_path, case.form, case.files[::step])
+
+    source = open_files(tmp_path, case.form, case.options)
+
+    assert values_of(read_all(source)) == {
+        name: values[::step] for name, values in case.want.items()
+    }
+    for name, values in case.want.items():
+        only = open_files(tmp_path, case.form, case.options, columns=(name,))
+        assert values_of(read_all(only, (name,))) == {name: values[::step]}
+
+
+def write_lines(folder: Path, form: str, files: Sequence[str]) -> None:
+    for number, text in enumerate(files):
+        (folder / f"{number:03}.{form}").write_text(text)
+
+
+def test_every_one_of_many_files_has_a_say(tmp_path: Path) -> None:
+    """Eight of them were looked at, and the task that read another one ended the run."""
+    write_lines(tmp_path, "csv", ["v\n1\n"] * 17 + ["v\n0.5\n"] + ["v\n1\n"] * 17)
+
+    assert dtypes_of(open_files(tmp_path, "csv")) == {"v": "float64"}
+
+
+def test_of_very_many_files_the_same_ones_are_looked_at_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_types, "MOST_LOOKED_AT", 10)
+    write_lines(tmp_path, "csv", [f"v,c{number}\n1,2\n" for number in range(100)])
+
+    first, second = (open_files(tmp_path, "csv").schema for _ in range(2))
+
+    assert first == second
+    assert first is not None
+    assert 10 < len(first.names) <= 19
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_an_integer_beside_fractions_of_another_file_is_not_rounded(
+    form: str, tmp_path: Path
+) -> None:
+    large = 2**53 + 1
+    texts = {
+        "csv": ["v\n0.5\n", f"v\n{large}\n"],
+        "json": ['{"v": 0.5}\n', f'{{"v": {large}}}\n'],
+    }
+    write_lines(tmp_path, form, texts[form])
+
+    said = r"001\..*: column v has integers beyond 9007199254740992 .*options.types: {v: float64}"
+    with pytest.raises(DataError, match=said):
+        read_all(open_files(tmp_path, form))
+    declared = open_files(tmp_path, form, {"types": {"v": "float64"}})
+    assert values_of(read_all(declared)) == {"v": [0.5, float(large)]}
+
+
+def test_large_floats_and_integers_that_floats_hold_are_read(tmp_path: Path) -> None:
+    write_lines(tmp_path, "csv", ["v\n1e300\n", f"v\n{2**60}\n", "v\n0.5\n9007199254740994\n"])
+
+    found = values_of(read_all(open_files(tmp_path, "csv")))
+
+    assert found == {"v": [1e300, 2.0**60, 0.5, 2.0**53 + 2]}
+
+
+WORDS = st.text("bcdxy", min_size=1, max_size=3)
+# Values of a column in one file: whole numbers, any numbers, words, or nothing.
+NUMBERS = (st.integers(-(2**53), 2**53), st.floats(-1e9, 1e9), st.none())
+CELLS: Mapping[str, Sequence[st.SearchStrategy[object]]] = {
+    "v": NUMBERS,
+    "w": (st.booleans(), st.none()),
+    "t": (WORDS, st.none()),
+    "late": (st.integers(0, 9), st.none()),
+}
+
+
+@st.composite
+def parts_of_rows(draw: st.DrawFn) -> list[list[dict[str, object]]]:
+    """Return the rows of two or three files: each has some of the columns, of one kind each."""
+    parts: list[list[dict[str, object]]] = []
+    for _ in range(draw(st.integers(2, 3))):
+        names = [name for name in CELLS if draw(st.booleans())]
+        kinds = {name: draw(st.sampled_from(CELLS[name])) for name in names}
+        cells = {name: st.none() | kinds[name] for name in names}
+        ids: dict[str, st.SearchStrategy[object]] = {"id": st.integers(0, 9)}
+        row = st.fixed_dictionaries(ids, optional=cells)
+        parts.append(draw(st.lists(row, min_size=1, max_size=3)))
+    return parts
+
+
+@settings(max_examples=40)
+@given(parts_of_rows())
+def test_objects_are_those_that_arrow_reads_from_one_file(
+    parts: list[list[dict[str, object]]],
+) -> None:
+    texts = ["".join(f"{json.dumps(row)}\n" for row in rows) for rows in parts]
+    want = from_arrow(pajson.read_json(pa.BufferReader("".join(texts).encode())))
+
+    with TemporaryDirectory() as folder:
+        write_lines(Path(folder), "json", texts)
+        found = read_all(open_files(Path(folder), "json"))
+
+    assert values_of(found) == values_of(want)
+
+
+@settings(max_examples=40)
+@given(parts_of_rows())
+def test_csv_is_what_pandas_reads_and_concatenates(parts: list[list[dict[str, object]]]) -> None:
+    frames = [pd.DataFrame(rows, dtype=object) for rows in parts]
+    texts = [frame.to_csv(index=False) for frame in frames]
+    want = pd.concat([pd.read_csv(StringIO(text)) for text in texts])
+
+    with TemporaryDirectory() as folder:
+        write_lines(Path(folder), "csv", texts)
+        found = values_of(read_all(open_files(Path(folder), "csv")))
+
+    # pandas reads an empty text as missing.
+    without = {name: [None if v == "" else v for v in values] for name, values in found.items()}
+    assert without == values_of({name: want[name].to_numpy() for name in want})

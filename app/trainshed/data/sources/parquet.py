@@ -79,7 +79,7 @@ def open_source(  # noqa: PLR0913 - files, and what of them is read
         if column not in known:
             raise SpecError([Problem(f"{field}.columns", column, f"one of {', '.join(known)}")])
     wanted = (*columns, *asked) if columns else columns
-    schema = unified_schema(schemas, field, _REMEDY, wanted)
+    schema = unified_schema(schemas, f"{field}.path", _REMEDY, wanted)
     digest = hashlib.sha256()
     described: list[File] = []
     fragments: list[Fragment] = []

@@ -33,7 +33,7 @@ def unified_schema(
 
     Args:
         files: at least one.
-        field: the spec's field to name in errors.
+        field: the spec's field to name in errors, e.g. `spec.data.datasets.train.read.path`.
         remedy: a sentence for columns without a common type.
         columns: that need a common type; empty for all. Others have the type of their first file.
 
@@ -117,7 +117,7 @@ def _misfit(stored: dict[pa.Field, str], field: str, remedy: str) -> Problem:
         except pa.ArrowException:
             break
     return Problem(
-        f"{field}.path",
+        field,
         f"column {one.name} of {other.type} in {stored[other]}",
         f"a type that goes with {one.type} in {stored[one]}. {remedy}",
     )

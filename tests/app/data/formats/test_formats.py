@@ -28,6 +28,7 @@ from tests.app.data.builders_formats import (
 from tests.app.data.builders_media import write_sound
 from trainshed.data.sources.dataset_files import read_sample
 from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.formats import shared_types
 from trainshed_api.errors import SpecError
 
 ROWS = 40
@@ -204,17 +205,26 @@ class Mistake:
     files: dict[str, str]
     want: str
     options: dict[str, JsonValue]
+    skips_bad: bool = False
 
 
 MISTAKES: dict[str, Mistake] = {
     "no file of the format": Mistake(
         "csv", {"a.txt": "x"}, r"read.path: got .*; expected a folder with \*\.csv or ", {}
     ),
-    "files with other columns": Mistake(
+    "files with other types": Mistake(
         "csv",
-        {"a.csv": "x,y\n1,2\n", "b.csv": "x\n1\n"},
-        "expected the columns of .*a.csv: x, y",
+        {"a.csv": "x,y\n1,2\n", "b.csv": "x,y\n1,z\n"},
+        r"options.types: got column y of string in .*b.csv; expected a type that goes with int64 "
+        r"in .*a.csv\. Set one type for all files there$",
         {},
+    ),
+    "rows with other types, of which bad ones are skipped": Mistake(
+        "json",
+        {"a.jsonl": '{"x": 1}\n{"x": "z"}\n{"x"\n'},
+        r"options.types: got column x of string in .*a.jsonl; expected a type that goes with int64",
+        {},
+        skips_bad=True,
     ),
     "a type of no column": Mistake(
         "csv",
@@ -246,7 +256,7 @@ def test_files_that_are_something_else_are_refused(tmp_path: Path, mistake: Mist
         (tmp_path / name).write_text(text)
 
     with pytest.raises(SpecError, match=mistake.want):
-        open_files(tmp_path, mistake.form, mistake.options)
+        open_files(tmp_path, mistake.form, mistake.options, skips_bad=mistake.skips_bad)
 
 
 def test_a_value_of_another_type_says_where_and_what_to_do(tmp_path: Path) -> None:
@@ -368,7 +378,10 @@ def test_columns_in_another_order_are_found_in_the_middle_of_a_file(
     assert set(found["a"].tolist()) == {3}
 
 
-def test_a_file_with_other_columns_that_nobody_looked_at_says_so(tmp_path: Path) -> None:
+def test_a_file_with_other_columns_that_nobody_looked_at_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_types, "MOST_LOOKED_AT", 0)
     files = {f"{number:02}.csv": "a,b\n1,2\n" for number in range(20)} | {"01.csv": "a,c\n1,2\n"}
 
     with pytest.raises(
@@ -438,7 +451,7 @@ def test_a_number_that_is_missing_further_on_says_what_to_do(
     one = "1" if kind == "int64" else "true"
     text = {"csv": "a,b\n" + f"{one},2\n" * 20 + ",4\n"}.get(form)
     text = text or f'{{"a": {one}, "b": 2}}\n' * 20 + '{"b": 4}\n'
-    written(tmp_path, {f"a.{form}": text, f"b.{form}": "a,b\n,1\n" if form == "csv" else ""})
+    written(tmp_path, {f"a.{form}": text})
 
     said = rf"no value in column a of type {kind}; options.types: {{a: float64}}"
     with pytest.raises(DataError, match=said):
@@ -487,8 +500,11 @@ def test_a_list_of_objects_may_be_packed(tmp_path: Path) -> None:
     assert found["id"].tolist() == list(range(5))
 
 
-def test_an_element_with_a_column_that_no_other_has_is_refused_as_a_line_is(tmp_path: Path) -> None:
-    for number in range(16):  # of which some are looked at
+def test_an_element_with_a_column_that_no_other_has_is_refused_as_a_line_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_types, "MOST_LOOKED_AT", 0)
+    for number in range(16):
         (tmp_path / f"{number:02}.json").write_text('[{"a": 1}]')
     (tmp_path / "01.json").write_text('[{"a": 2}, {"a": 3, "b": 4}]')
     source = open_files(tmp_path, "json", {"lines": False})
@@ -508,10 +524,11 @@ def test_an_element_with_a_column_that_no_other_has_is_refused_as_a_line_is(tmp_
 )
 @pytest.mark.parametrize("lines", [True, False], ids=["lines", "a list"])
 def test_a_field_of_an_object_that_no_other_has_is_refused(
-    tmp_path: Path, plain: str, other: str, *, lines: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plain: str, other: str, *, lines: bool
 ) -> None:
     """In a list it vanished."""
-    for number in range(16):  # of which some are looked at
+    monkeypatch.setattr(shared_types, "MOST_LOOKED_AT", 0)
+    for number in range(16):
         text = other if number == 1 else plain
         (tmp_path / f"{number:02}.json").write_text(text if lines else f"[{plain}, {text}]")
     source = open_files(tmp_path, "json", {"lines": lines})

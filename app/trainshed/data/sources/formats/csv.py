@@ -29,6 +29,7 @@ from trainshed.data.sources.formats.salvage import RecordBlock, parsed
 from trainshed.data.sources.formats.shared_types import (
     parsed_as,
     refuse_missing,
+    refuse_rounded,
     shared_schema,
     told_types,
 )
@@ -77,15 +78,15 @@ class Csv(Format):
     ) -> tuple[Scan, list[Fragment]]:
         options = scan.options_as(CsvOptions)
 
-        def told(path: str) -> pa.Schema | None:
+        def told(file: Found, most: int | None) -> pa.Schema | None:
             try:
-                return _head(path, scan, opened)
+                return _head(file.where, scan, opened, most)
             except pa.ArrowException as error:
                 expected = f"comma-separated values ({error})"
-                raise SpecError([Problem(f"{field}.path", path, expected)]) from error
+                raise SpecError([Problem(f"{field}.path", file.where, expected)]) from error
             except UnicodeDecodeError as error:
                 expected = f"a header in {options.encoding}; see options.encoding"
-                raise SpecError([Problem(f"{field}.path", path, expected)]) from error
+                raise SpecError([Problem(f"{field}.path", file.where, expected)]) from error
 
         schema, floats = shared_schema(files, told, options.types, field)
         scan = replace(scan, schema=schema, floats=floats)
@@ -139,13 +140,13 @@ def _in_utf8(block: bytes, options: CsvOptions) -> bytes:
     return block if options.encoding == "utf-8" else block.decode(options.encoding).encode()
 
 
-def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
+def _head(path: str, scan: Scan, opened: Opener, most: int | None) -> pa.Schema | None:
     """Return the columns of a file's first rows, skipping bad ones if allowed.
 
-    None if all lines are empty.
+    None without a row.
     """
     options = scan.options_as(CsvOptions)
-    head = _without_comments(head_of(path, opened).lines, options).lstrip(LINE_ENDS)
+    head = _without_comments(head_of(path, opened, most).lines, options).lstrip(LINE_ENDS)
     head = _in_utf8(head, options)
     if not head:
         return None
@@ -169,7 +170,10 @@ def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
     if scan.skips_bad:
         parsing.invalid_row_handler = _pass_over
     converting = _converting(options)
-    schema = told_types(pacsv.read_csv(pa.BufferReader(head), reading, parsing, converting))
+    table = pacsv.read_csv(pa.BufferReader(head), reading, parsing, converting)
+    if not table.num_rows:
+        return None
+    schema = told_types(table)
     # Invalid UTF-8 is an error, and does not turn texts into bytes.
     return pa.schema(
         [each.with_type(pa.string()) if pa.types.is_binary(each.type) else each for each in schema]
@@ -185,7 +189,7 @@ def _parsed(
 ) -> Iterator[pa.Table | BadRecord]:
     assert scan.schema
     options, columns = scan.options_as(CsvOptions), columns or scan.schema.names
-    scan = _as_in_file(fragment.path, scan, opened)
+    names = _names_in(fragment.path, scan, opened)
     blocks: Iterator[tuple[int, bytes]] = (
         (place, _without_comments(block, options)) for place, block in line_blocks(fragment, opened)
     )
@@ -200,7 +204,7 @@ def _parsed(
             text += following[1]
         return cut_records(text, options)
 
-    parse = partial(_parse, scan=scan, columns=columns)
+    parse = partial(_parse, scan=scan, names=names, columns=columns)
     skips = options.header and not (fragment.span and fragment.span[0])
     for place, block in blocks:
         begin = _header_end(block, options) if skips else 0
@@ -238,25 +242,26 @@ def _told(bad: BadRecord, scan: Scan) -> BadRecord:
     return replace(bad, reason=f"{bad.reason}; {hint}")
 
 
-def _as_in_file(path: str, scan: Scan, opened: Opener) -> Scan:
-    """Return a scan with the columns in the order of a file's header.
+def _names_in(path: str, scan: Scan, opened: Opener) -> list[str]:
+    """Return the columns of a file, in the order of its header.
 
     Raises:
-        DataError: if the header has other columns.
+        DataError: if the header has a column that no inspected file has.
     """
     options, schema = scan.options_as(CsvOptions), scan.schema
     assert schema
+    names: list[str] = schema.names
     if options.names or not options.header:
-        return scan
+        return names
     head = _without_comments(first_bytes(path, opened, HEADER_BYTES), options)
     header = _in_utf8(head[: _header_end(head, options)].strip(LINE_ENDS), options)
     if not header:
-        return scan
+        return names
     found = pacsv.read_csv(pa.BufferReader(header + b"\n"), None, _parsing(options)).schema.names
-    if sorted(found) != sorted(schema.names):
-        expected = f"expected those of the other files: {', '.join(schema.names)}"
+    if not set(found) <= set(names):
+        expected = f"expected those of the other files: {', '.join(names)}"
         raise DataError(f"{path}: its header names {', '.join(found)}; {expected}")
-    return replace(scan, schema=pa.schema([schema.field(name) for name in found]))
+    return list(found)
 
 
 def _header_end(block: bytes, options: CsvOptions) -> int:
@@ -267,8 +272,8 @@ def _header_end(block: bytes, options: CsvOptions) -> int:
     return block.find(b"\n", begin) + 1 or len(block)
 
 
-def _parse(block: bytes, *, scan: Scan, columns: Sequence[str]) -> pa.Table:
-    """Return the rows of complete lines.
+def _parse(block: bytes, *, scan: Scan, names: Sequence[str], columns: Sequence[str]) -> pa.Table:
+    """Return the rows of complete lines, with nulls in columns that the file lacks.
 
     Raises:
         pyarrow.ArrowException: for missing values, or values of another type.
@@ -278,13 +283,14 @@ def _parse(block: bytes, *, scan: Scan, columns: Sequence[str]) -> pa.Table:
     assert schema
     if not block.strip():
         return schema.empty_table().select(list(columns))
-    names, block = schema.names, _in_utf8(block, options)
+    block = _in_utf8(block, options)
     reading = pacsv.ReadOptions(use_threads=False, block_size=len(block), column_names=names)
 
     def parse(kinds: pa.Schema) -> pa.Table:
         converting = _converting(options)
         converting.column_types = {each.name: each.type for each in kinds}
         converting.include_columns = list(columns)
+        converting.include_missing_columns = True
         return pacsv.read_csv(pa.BufferReader(block), reading, _parsing(options), converting)
 
     try:
@@ -300,6 +306,7 @@ def _parse(block: bytes, *, scan: Scan, columns: Sequence[str]) -> pa.Table:
     if why := _misquoted(doubtful, options):
         raise ValueError(why)
     refuse_missing(table, scan.floats)
+    refuse_rounded(table, options.types, parse)
     return table
 
 

@@ -36,6 +36,7 @@ from trainshed.data.sources.formats.shared_types import (
     declared,
     parsed_as,
     refuse_missing,
+    refuse_rounded,
     shared_schema,
     told_types,
 )
@@ -73,13 +74,17 @@ class Json(Format):
     ) -> tuple[Scan, list[Fragment]]:
         options = scan.options_as(JsonOptions)
 
-        def told(path: str) -> pa.Schema:
+        def told(file: Found, most: int | None) -> pa.Schema | None:
+            if most and file.bytes > most and not options.lines:  # a list is read whole
+                return None
             try:
-                return _head(path, scan, opened)
+                return _head(file.where, scan, field, opened, most)
+            except SpecError:
+                raise
             except UNPARSED as error:
                 form = "an object on each line" if options.lines else "a list of objects"
                 expected = f"{form}; see options.lines ({error})"
-                raise SpecError([Problem(f"{field}.path", path, expected)]) from error
+                raise SpecError([Problem(f"{field}.path", file.where, expected)]) from error
 
         schema, floats = shared_schema(files, told, options.types, field)
         scan = replace(scan, schema=schema, floats=floats)
@@ -106,17 +111,18 @@ class Json(Format):
             return 0.0
 
 
-def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
+def _head(path: str, scan: Scan, field: str, opened: Opener, most: int | None) -> pa.Schema | None:
     """Return the columns of a file's first rows, skipping bad ones if allowed."""
     options = scan.options_as(JsonOptions)
     if options.lines:
-        lines = head_of(path, opened).lines
+        lines = head_of(path, opened, most).lines
         schema = _said(options.types, lines)
         parse = partial(_of_lines, schema=schema, extra="infer")
         if not scan.skips_bad:
             return told_types(parse(lines)) if lines.strip() else None
         cut = partial(cut_objects, following=iter(()))
-        return shared(parsed(RecordBlock(path, 0, lines), parse, cut, skips_bad=True))
+        records = RecordBlock(path, 0, lines)
+        return shared(parsed(records, parse, cut, skips_bad=True), path, field)
     try:
         rows = _listed(path, opened)
     except ValueError:
@@ -127,7 +133,7 @@ def _head(path: str, scan: Scan, opened: Opener) -> pa.Schema | None:
     if not scan.skips_bad:
         return told_types(_tabulated(untold, None)) if rows else None
     found = salvage(untold, partial(_tabulated, schema=None))
-    return shared(each for each in found if not isinstance(each, tuple))
+    return shared((each for each in found if not isinstance(each, tuple)), path, field)
 
 
 def _said(types: Mapping[str, ColumnType], lines: bytes) -> pa.Schema | None:
@@ -180,7 +186,8 @@ def _parsed(
         yield from _parsed_list(path, schema, scan.floats, opened, only_some=bool(columns))
         return
     extra = "ignore" if columns else "error"
-    parse = partial(_of_lines, schema=schema, extra=extra, floats=scan.floats)
+    types = scan.options_as(JsonOptions).types
+    parse = partial(_of_lines, schema=schema, extra=extra, floats=scan.floats, types=types)
     blocks = line_blocks(fragment, opened)
     cut = partial(cut_objects, following=blocks)
     for place, block in blocks:
@@ -237,7 +244,12 @@ def _told(bad: BadRecord) -> BadRecord:
 
 
 def _of_lines(
-    block: bytes, *, schema: pa.Schema | None, extra: str, floats: Collection[str] | None = None
+    block: bytes,
+    *,
+    schema: pa.Schema | None,
+    extra: str,
+    floats: Collection[str] | None = None,
+    types: Collection[str] = (),
 ) -> pa.Table:
     """Return the rows of lines.
 
@@ -246,6 +258,7 @@ def _of_lines(
         schema: of the columns; None to infer it.
         extra: handling of other columns: error, ignore or infer.
         floats: columns that may lack values although they are boolean; None for any column.
+        types: columns with a type in the TrainingRun, which may round integers.
 
     Raises:
         pyarrow.ArrowException: for invalid JSON, or another schema.
@@ -272,6 +285,7 @@ def _of_lines(
     table.validate(full=True)  # checks UTF-8, which Arrow's parser does not
     if floats is not None:
         refuse_missing(table, floats)
+        refuse_rounded(table, types, parse)
     return table
 
 

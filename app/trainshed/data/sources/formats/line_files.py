@@ -100,12 +100,16 @@ def _check_line(path: str, place: int, num_bytes: int) -> None:
         )
 
 
-def head_of(path: str, opened: Opener) -> Head:
-    """Return the first lines of a file; all of it if it has one line."""
-    with opened(path, [(0, HEAD_BYTES)]) as raw:
+def head_of(path: str, opened: Opener, most: int | None = None) -> Head:
+    """Return the first lines of a file; all of it if it has one line.
+
+    most: bytes to read; None for the usual number.
+    """
+    most = min(most or HEAD_BYTES, HEAD_BYTES)
+    with opened(path, [(0, most)]) as raw:
         stream = unpacked(path, raw)  # closes the file when it is garbage-collected
         try:
-            start = _first_bytes(path, stream, HEAD_BYTES)
+            start = _first_bytes(path, stream, most)
         except OSError as error:
             if is_packed(path) and not is_passing(error):
                 raise DataError(f"{path}: not compressed as its name says ({error})") from error
@@ -116,7 +120,7 @@ def head_of(path: str, opened: Opener) -> Head:
             raise DataError(f"{path}: encoded in UTF-16; convert it to UTF-8")
         stored = raw.tell() if is_packed(path) else len(start)
     end = start.rfind(b"\n") + 1
-    whole = start[:end] if end and len(start) >= HEAD_BYTES else start
+    whole = start[:end] if end and len(start) >= most else start
     return Head(whole, max(1, round(stored * len(whole) / max(1, len(start)))))
 
 

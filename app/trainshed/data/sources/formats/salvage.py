@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from trainshed.data.sampler.bad_records import BadRecord
-from trainshed.data.sources.formats.shared_types import told_types
+from trainshed.data.sources.formats.shared_types import REMEDY, told_types
+from trainshed.data.sources.unified_schema import FileSchema, unified_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -103,12 +104,11 @@ def parsed(
             yield found
 
 
-def shared(found: Iterable[pa.Table | BadRecord]) -> pa.Schema | None:
-    """Return columns and types of the good rows; None without good rows."""
-    schemas = [
-        told_types(each) for each in found if not isinstance(each, BadRecord) and each.num_rows
-    ]
-    return pa.unify_schemas(schemas, promote_options="permissive") if schemas else None
+def shared(found: Iterable[pa.Table | BadRecord], path: str, field: str) -> pa.Schema | None:
+    """Return columns and types of the good rows of a file; None without good rows."""
+    good = (each for each in found if not isinstance(each, BadRecord) and each.num_rows)
+    schemas = [FileSchema(path, told_types(each)) for each in good]
+    return unified_schema(schemas, f"{field}.options.types", REMEDY) if schemas else None
 
 
 def cut_lines(block: bytes) -> list[bytes]:

@@ -5,6 +5,7 @@ Every task uses them: from its own lines one might infer integers where another 
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 
 from trainshed.data.sources.arrow_columns import becomes_floats
 from trainshed.data.sources.column_arrays import MOST_EXACT
+from trainshed.data.sources.unified_schema import FileSchema, unified_schema
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
@@ -23,6 +25,11 @@ if TYPE_CHECKING:
 
 # Number of files to inspect, from first to last: files of one folder may differ.
 LOOKED_AT = 8
+# Number of files of lines to inspect: all, or a sample of them, which is the same in each attempt.
+MOST_LOOKED_AT = 1000
+# Bytes of each of these, except for the few above.
+SHALLOW_BYTES = 2**16
+REMEDY = "Set one type for all files there"
 
 _ARROW: dict[ColumnType, pa.DataType] = {
     "bool": pa.bool_(),
@@ -55,7 +62,7 @@ def some_files(files: Sequence[Found]) -> list[Found]:
 
 def shared_schema(
     files: Sequence[Found],
-    told: Callable[[str], pa.Schema | None],
+    told: Callable[[Found, int | None], pa.Schema | None],
     types: Mapping[str, ColumnType],
     field: str,
 ) -> Shared:
@@ -63,44 +70,53 @@ def shared_schema(
 
     Args:
         files: at least one.
-        told: returns the columns of a file from its first lines, as `told_types` does; None without
-            a good line.
+        told: returns the columns of a file from its first lines, as `told_types` does, and at most
+            this many bytes; None without a good line.
         types: from the TrainingRun.
         field: the spec's field to name in errors.
 
     Raises:
-        SpecError: if files differ, a type is for no column, or no file has a good line.
+        SpecError: if a column has no common type, a type is for no column, or no file has a good
+            line.
     """
     filled = [file for file in files if file.bytes]
     if not filled:
         raise SpecError([Problem(f"{field}.path", files[0].where, "files with at least one row")])
-    seen = ((file.where, told(file.where)) for file in some_files(filled))
-    schemas = [(where, schema) for where, schema in seen if schema is not None]
+
+    def look(file: Found, most: int | None) -> FileSchema | None:
+        try:
+            schema = told(file, most)
+        except SpecError:
+            if most is None:
+                raise
+            return None  # reported when its rows are read
+        return None if schema is None else FileSchema(file.where, schema)
+
+    with ThreadPoolExecutor(LOOKED_AT) as pool:
+        seen = pool.map(look, *zip(*_looked_at(filled), strict=True))
+        schemas = [each for each in seen if each is not None]
     if not schemas:
         expected = "a valid record among the first ones of at least one file"
         raise SpecError([Problem(f"{field}.path", files[0].where, expected)])
-    first = schemas[0][0]
-    for where, schema in schemas[1:]:
-        if sorted(schema.names) != sorted(schemas[0][1].names):
-            expected = f"the columns of {first}: {', '.join(schemas[0][1].names)}"
-            raise SpecError(
-                [Problem(f"{field}.path", f"{', '.join(schema.names)} in {where}", expected)]
-            )
-    try:
-        as_said = _as_said([schema for _, schema in schemas], types)
-        shared = pa.unify_schemas(as_said, promote_options="permissive")
-    except pa.ArrowException as error:
-        expected = "one type for each column in all files. Set it for the columns that differ"
-        raise SpecError(
-            [Problem(f"{field}.options.types", " ".join(str(error).split()), expected)]
-        ) from error
+    shared = unified_schema(_as_said(schemas, types), f"{field}.options.types", REMEDY)
     if unknown := [name for name in types if name not in shared.names]:
-        expected = f"one of {', '.join(shared.names)} ({first})"
+        expected = f"one of {', '.join(shared.names)} ({schemas[0].path})"
         raise SpecError([Problem(f"{field}.options.types", name, expected) for name in unknown])
-    told_as = (each for schema in as_said for each in schema)
-    floats = {each.name for each in told_as if becomes_floats(each.type) and each.nullable}
+    floats = {
+        each.name
+        for each in shared
+        if becomes_floats(each.type) and each.nullable and types.get(each.name) in {None, "float64"}
+    }
     schema = pa.schema([pa.field(each.name, _kept(each.type)) for each in shared])
     return Shared(schema, tuple(sorted(floats)))
+
+
+def _looked_at(files: Sequence[Found]) -> list[tuple[Found, int | None]]:
+    """Return which files to inspect, and how many bytes of each; None for the usual number."""
+    drawn = np.random.default_rng(0).permutation(len(files))[:MOST_LOOKED_AT]
+    sizes: dict[str, int | None] = {files[number].where: SHALLOW_BYTES for number in drawn}
+    sizes |= dict.fromkeys(file.where for file in some_files(files))
+    return [(file, sizes[file.where]) for file in files if file.where in sizes]
 
 
 def told_types(table: pa.Table) -> pa.Schema:
@@ -155,6 +171,36 @@ def parsed_as(
     return table
 
 
+def refuse_rounded(
+    table: pa.Table, types: Collection[str], parse: Callable[[pa.Schema], pa.Table]
+) -> None:
+    """Refuse integers that were rounded: other rows of the column have fractions.
+
+    Args:
+        table: rows.
+        types: columns with a type in the TrainingRun, which may round.
+        parse: returns the rows with the types of a schema; raises if one does not fit.
+
+    Raises:
+        pyarrow.ArrowNotImplementedError: naming the column. No single record is bad.
+    """
+    for at, each in enumerate(table.schema):
+        if not pa.types.is_float64(each.type) or each.name in types:
+            continue
+        ends = pc.min_max(table.column(at)).as_py()
+        if ends["min"] is None or max(-ends["min"], ends["max"]) < MOST_EXACT:
+            continue
+        try:
+            found = parse(table.schema.set(at, each.with_type(pa.int64()))).column(at)
+        except (ValueError, pa.ArrowTypeError):
+            continue
+        if found.cast(pa.float64(), safe=False).cast(pa.int64(), safe=False) != found:
+            raise pa.ArrowNotImplementedError(
+                f"column {each.name} has integers beyond {MOST_EXACT} that float64 rounds, beside "
+                f"numbers with fractions; options.types: {{{each.name}: float64}} takes them so"
+            )
+
+
 def refuse_missing(table: pa.Table, floats: Collection[str]) -> None:
     """Refuse missing values in a column whose type has none.
 
@@ -179,19 +225,29 @@ def declared(types: Mapping[str, ColumnType]) -> pa.Schema | None:
     return pa.schema([(name, _ARROW[kind]) for name, kind in types.items()]) if types else None
 
 
-def _as_said(schemas: Sequence[pa.Schema], types: Mapping[str, ColumnType]) -> list[pa.Schema]:
+def _as_said(files: Sequence[FileSchema], types: Mapping[str, ColumnType]) -> list[FileSchema]:
     """Return columns with the types of the TrainingRun, whatever the lines suggest.
 
-    Except that booleans as floats are nullable booleans.
+    Except that booleans as floats are nullable booleans, and that times are texts beside texts.
     """
-    said: dict[str, pa.Field] = {}
-    for name, kind in types.items():
-        told = {schema.field(name).type for schema in schemas if name in schema.names}
-        if kind == "float64" and told - {pa.null()} == {pa.bool_()}:
-            said[name] = pa.field(name, pa.bool_())
-        else:
-            said[name] = pa.field(name, _ARROW[kind], nullable=False)
-    return [pa.schema([said.get(each.name, each) for each in schema]) for schema in schemas]
+    told: dict[str, set[pa.DataType]] = {}
+    for _, schema in files:
+        for each in schema:
+            told.setdefault(each.name, set()).add(each.type)
+
+    def said(each: pa.Field) -> pa.Field:
+        kind, others = types.get(each.name), told[each.name]
+        if kind == "float64" and others - {pa.null()} == {pa.bool_()}:
+            return pa.field(each.name, pa.bool_())
+        if kind:
+            return pa.field(each.name, _ARROW[kind], nullable=False)
+        if pa.types.is_temporal(each.type) and pa.string() in others:
+            return each.with_type(pa.string())
+        if pa.types.is_date(each.type):
+            return each.with_type(next(filter(pa.types.is_timestamp, others), each.type))
+        return each
+
+    return [FileSchema(path, pa.schema(map(said, schema))) for path, schema in files]
 
 
 def _kept(found: pa.DataType) -> pa.DataType:
