@@ -52,12 +52,12 @@ def _read(words: list[str] | None) -> argparse.Namespace:
         metavar="PROGRAM[/PHASE[/SIGNAL]]",
         help="these of all that are possible, not of those that are drawn",
     )
-    parser.add_argument("--list", action="store_true", help="say which, and stop nothing")
+    parser.add_argument("--list", action="store_true", help="print which, and stop nothing")
     parser.add_argument(
         "--folder",
         type=Path,
         default=ROOT / ".trainshed" / "stops",
-        help="keeps references, and the runs that failed",
+        help="of unstopped runs, and of runs that failed",
     )
     return parser.parse_args(words)
 

@@ -178,7 +178,7 @@ def _judge_weights(reference: Trace, seen: Trace) -> Iterator[str]:
 
 
 def read_trace(texts: Iterable[str], saved: str | None) -> Trace:
-    """Return what the logs of a run's workers say.
+    """Return the trace that the logs of a run's workers hold.
 
     Args:
         texts: of the logs, in which the last line of a killed process may be cut.

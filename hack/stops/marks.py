@@ -19,11 +19,11 @@ from hack.stops.draw import EPOCHS
 
 FOLDER = "HACK_STOPS_FOLDER"
 LIFE = time.time_ns()
-# A test of the product should not hang because the tool that holds it was killed.
+# A run should not hang because the tool that holds it was killed.
 HELD_SECONDS = 600.0
 # Rows from here on are in a separate file: workers wait for them in the middle of an epoch.
 FIRST_LATE_ROW = 48
-# The driver looks for a stop four times a second: training has to last until workers hear of it.
+# The driver looks for a stop four times a second: training has to last until workers know it.
 STEP_SECONDS = 0.3
 
 
@@ -49,7 +49,7 @@ def read_plan() -> Plan:
 
 
 def hold(phase: str, *, epoch: int | None = None, when: bool = True) -> None:
-    """Say that a phase is reached, and wait until the signal was sent.
+    """Report that a phase is reached, and wait until the signal was sent.
 
     Args:
         epoch: in which it is reached, where that decides: the plan stops in one of them.
@@ -74,18 +74,18 @@ def hold_row(row: dict[str, object]) -> dict[str, object]:
 
 
 def begin(rank: int) -> None:
-    """Say which process has a rank."""
+    """Note which process has a rank."""
     (_folder() / f"worker-{rank}").write_text(str(os.getpid()))
 
 
 def begin_batches() -> None:
-    """Say that the first batch is there."""
+    """Note that training has its first batch."""
     (_folder() / "training").touch()
     hold("first-batch")
 
 
 def count_step(rank: int, epoch: int, step: int, rows: Mapping[str, Sequence[int]]) -> None:
-    """Keep what was trained in a step, then do what the plan wants there."""
+    """Log what was trained in a step, then do what the plan wants there."""
     _write({"life": LIFE, "rank": rank, "epoch": epoch, "step": step, "rows": rows})
     plan = read_plan()
     hold("training", when=step >= plan.at)
@@ -101,7 +101,7 @@ def count_step(rank: int, epoch: int, step: int, rows: Mapping[str, Sequence[int
 
 
 def keep_weights(all_parts: Mapping[str, object], model: Mapping[str, object] | None) -> None:
-    """Keep digests of what was trained, at the function's end.
+    """Log digests of what was trained, at the function's end.
 
     Args:
         all_parts: states of everything that trains.

@@ -53,7 +53,7 @@ def train(config: Mapping[str, object]) -> None:
 
 
 class Observed:
-    """The run of this worker, whose methods say what they do.
+    """The run of this worker, whose methods report what they do.
 
     Args:
         run: its methods are replaced, as no subclass of it could be made.

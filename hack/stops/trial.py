@@ -1,4 +1,4 @@
-"""Starts a program, stops it where the plan says, starts it again, and gathers what it left."""
+"""Starts a program, stops it where its plan holds it, starts it again, and judges the run."""
 
 import fcntl
 import hashlib
@@ -81,7 +81,7 @@ class Runner:
         began = time.monotonic()
         if name and is_sent:
             self._send(name, process, plan)
-            # Rows that never come hold a run up; a function that computes goes on.
+            # Rows stay blocked, as those of a slow source; a function that computes continues.
             if plan.phase != "waiting-for-rows" or name in KILLS:
                 (self.folder / "go").touch()
         try:
@@ -119,7 +119,7 @@ class Runner:
             )
 
     def _reaches(self, plan: Plan, process: subprocess.Popen[str]) -> bool:
-        """Wait for a phase; say whether it was reached before the command ended."""
+        """Wait for a phase; return whether it was reached before the command ended."""
         if plan.phase == "cluster-start":
             return _wait(lambda: bool(self._find("raylet")), process)
         reached = _wait((self.folder / "reached").exists, process)
@@ -183,13 +183,13 @@ def find_model(manifest: Path) -> Path | None:
     return next((manifest.with_name(name) for name in models if name.endswith(".pt")), None)
 
 
-def _wait(is_there: Callable[[], bool], process: subprocess.Popen[str]) -> bool:
+def _wait(is_reached: Callable[[], bool], process: subprocess.Popen[str]) -> bool:
     deadline = time.monotonic() + REACH_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
-        if is_there():
+        if is_reached():
             return True
         time.sleep(0.1)
-    return is_there()
+    return is_reached()
 
 
 def try_stop(stop: Stop, program: Program, folder: Path) -> Result:
@@ -264,7 +264,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def write_data(folder: Path) -> Path:
-    """Write what programs read, where it is not there; return the folder."""
+    """Write what programs read, unless it exists; return the folder."""
     folder.mkdir(exist_ok=True)
     write_digits(Disk(folder))
     if not (folder / "rows").exists():  # files that change would fail the runs that read them
