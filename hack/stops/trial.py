@@ -34,6 +34,8 @@ REACH_SECONDS, END_SECONDS, LEFT_SECONDS = 400.0, 600.0, 120.0
 # A driver asks its controller every five seconds, once it has begun.
 SUSPEND_SECONDS = 10.0
 MOST_ATTEMPTS = 5
+# Where a busy machine does not start Ray in time, the command says to run it again.
+MOST_STARTS, LATE_START = 3, "Ray did not start on this machine in time"
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,14 @@ class Runner:
         self._number = 0
 
     def run(self, plan: Plan, name: str | None = None) -> End:
-        """Run the command once; send a signal where the plan holds it, if one is named."""
+        """Run the command; send a signal where the plan holds it, if one is named."""
+        for _ in range(MOST_STARTS):
+            end = self._run_once(plan, name)
+            if LATE_START not in self._output.read_text(encoding="utf-8"):
+                break
+        return end
+
+    def _run_once(self, plan: Plan, name: str | None) -> End:
         for file in ("reached", "go", "training", *(f"worker-{rank}" for rank in range(2))):
             (self.folder / file).unlink(missing_ok=True)
         (self.folder / "plan.json").write_text(json.dumps(asdict(plan)))
@@ -99,6 +108,10 @@ class Runner:
         short = [" ".join(command.split()[:3]) for command in left]
         return End(code, name if is_sent else None, seconds, short)
 
+    @property
+    def _output(self) -> Path:
+        return self.folder / f"output-{self._number}.txt"
+
     def _start(self) -> subprocess.Popen[str]:
         self._number += 1
         clean = {name: value for name, value in os.environ.items() if name != ENV_HOME}
@@ -106,7 +119,7 @@ class Runner:
         words = [str(self.folder / "run.yaml")]
         if self._controlled:
             clean |= self._controlled.driver_environment(Path(words.pop()), self._number)
-        with (self.folder / f"output-{self._number}.txt").open("w") as output:
+        with self._output.open("w") as output:
             return subprocess.Popen(
                 [sys.executable, "-m", "trainshed", "run", *words],
                 cwd=ROOT,
@@ -161,6 +174,8 @@ def environment_for(folder: Path) -> dict[str, str]:
         # Ray's defaults make a busy machine slower (a niceness of 15), and fail a start on it.
         "RAY_worker_niceness": "0",
         "RAY_raylet_start_wait_time_s": str(SECONDS_TO_START),
+        # Each epoch reads again; by default Ray has ended the process that read by then.
+        "RAY_idle_worker_killing_time_threshold_ms": "60000",
     }
 
 
