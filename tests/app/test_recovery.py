@@ -22,7 +22,7 @@ from tests.app.recovery import (
     make_spec,
     wait_for_the_end_of_its_ray,
 )
-from tests.app.storages import KINDS, Home, make_runs
+from tests.app.storages import IN_BUCKET, Home, make_runs
 from trainshed_api.names import EXIT_SUCCEEDED
 from trainshed_api.progress import Evaluated
 
@@ -47,7 +47,7 @@ def scores_of(output: Output) -> list[float | None]:
     return [event.metrics["valid.loss"] for event in output.events if isinstance(event, Evaluated)]
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=IN_BUCKET)
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Home:
     """Where the run lies that is killed, seen as `runs` beside its file."""
     return make_runs(str(request.param), request, tmp_path)

@@ -27,7 +27,7 @@ from tests.app.ray_run import (
     wait_for_step,
     write_run,
 )
-from tests.app.storages import KINDS, Home, make_runs
+from tests.app.storages import ON_DISK, Home, make_runs
 from trainshed_api.names import (
     EXIT_INTERRUPTED,
     EXIT_SUCCEEDED,
@@ -124,7 +124,7 @@ def signal_group(process: subprocess.Popen[str], number: int) -> None:
     os.killpg(process.pid, number)
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=ON_DISK)
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Home:
     """Where a run lies, seen as `runs` beside its file."""
     return make_runs(str(request.param), request, tmp_path)
