@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue, ValidationError
 
 from trainshed_api.depth import refuse_deep
-from trainshed_api.errors import Problem, RuleError, SpecError, show_value
+from trainshed_api.errors import Problem, RuleError, SpecError, nearest, show_value
 from trainshed_api.schema import normalise_json
 from trainshed_api.shape import Shape, shape_at
 from trainshed_api.v1alpha1 import TrainingRun
@@ -88,11 +87,8 @@ def _explain_unknown(path: Path) -> str:
 
 
 def _suggest(name: str, shape: Shape) -> str:
-    # Upper and lower case and _ are the commonest slips: compare without them.
-    spellings = {field.lower(): field for field in shape.fields}
-    near = difflib.get_close_matches(name.lower().replace("_", ""), spellings, n=1, cutoff=0.6)
-    if near:
-        return f'; did you mean "{spellings[near[0]]}"?'
+    if near := nearest(name, shape.fields):
+        return f'; did you mean "{near}"?'
     return "; valid here: " + ", ".join(shape.fields)
 
 

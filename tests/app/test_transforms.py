@@ -173,7 +173,7 @@ FAULTS: dict[str, tuple[Callable[..., Batch], dict[str, object], str]] = {
     "column that is not there": (
         decode_image,
         {"size": 8},
-        'decode_image: there is no column "image" among x, y, name',
+        'decode_image: there is no column "image"; expected one of x, y, name',
     ),
     "no size": (decode_image, {"size": 0}, "decode_image: size is 0, must be at least 1 pixel"),
     "unknown mode": (

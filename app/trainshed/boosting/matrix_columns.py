@@ -9,6 +9,7 @@ import numpy as np
 
 from trainshed.data.sources.casts import find_misfit
 from trainshed.data.sources.column_arrays import cut_rows, is_text, join
+from trainshed_api.errors import no_column
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -52,9 +53,7 @@ class MatrixColumns:
         wanted = [self.label, *self.features, *self.categorical, self.weight, self.group]
         missing = [name for name in wanted if name is not None and name not in columns]
         if missing:
-            raise ValueError(
-                f"{place}: there is no column {', '.join(missing)}, only {', '.join(columns)}"
-            )
+            raise ValueError(f"{place}: {no_column(missing[0], columns)}")
 
 
 Kind = Literal["numbers", "texts", "missing"]

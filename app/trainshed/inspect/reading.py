@@ -24,7 +24,7 @@ from trainshed.data.sources.filters import columns_to_read, selected
 from trainshed.data.sources.fragment_reader import read_rows
 from trainshed.failures import InfrastructureError
 from trainshed.inspect.generated_rows import GeneratedRows
-from trainshed_api.errors import Problem, SpecError, show_value
+from trainshed_api.errors import Problem, SpecError, one_of, show_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -145,7 +145,7 @@ def check_known(word: str, columns: Sequence[str], known: Sequence[str]) -> None
     """
     for column in columns:
         if column not in known:
-            raise SpecError([Problem(word, show_value(column), f"one of {', '.join(known)}")])
+            raise SpecError([Problem(word, show_value(column), one_of(column, known))])
 
 
 def of_parts(

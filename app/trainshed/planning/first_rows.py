@@ -32,7 +32,7 @@ from trainshed.data.sources.feed_types import check_dtype, place_in
 from trainshed.data.sources.fragment_reader import first_rows, reading
 from trainshed.failures import InfrastructureError
 from trainshed_api.data import ALL_COLUMNS
-from trainshed_api.errors import Problem, SpecError
+from trainshed_api.errors import Problem, SpecError, one_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -351,9 +351,8 @@ def _check_columns(draft: DatasetPlan, columns: Columns, takes: Takes) -> None:
                 "leave it out with read.columns"
             )
             problems.append(Problem(f"{draft.field}: column {name}", f"values of {kind}", expected))
-    expected = f"one of: {', '.join(columns)}"
     problems += [
-        Problem(f"{draft.field}.feed.dtypes.{name}", "no such column", expected)
+        Problem(f"{draft.field}.feed.dtypes.{name}", "no such column", one_of(name, columns))
         for name in draft.feed.dtypes
         if name not in (*columns, ALL_COLUMNS)
     ]

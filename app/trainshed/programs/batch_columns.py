@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
+from trainshed_api.errors import no_column
+
 
 def pick(batch: Mapping[str, Tensor], column: str) -> Tensor:
     """Return a column.
@@ -13,7 +15,7 @@ def pick(batch: Mapping[str, Tensor], column: str) -> Tensor:
     """
     if column not in batch:
         raise ValueError(
-            f'there is no column "{column}" in the batch, only {", ".join(batch)}; '
-            "trainshed.transforms:rename gives a column another name"
+            f"{no_column(column, batch)}. The transform trainshed.transforms:rename gives a column "
+            "another name."
         )
     return batch[column]

@@ -6,7 +6,6 @@ numbers or texts; texts are categories. Ranked rows of one group have to lie tog
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import json
 import re
@@ -17,6 +16,7 @@ from pydantic import Field, JsonValue, model_validator
 
 import trainshed.boosting
 from trainshed.programs.options import Options, fault
+from trainshed_api.errors import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -228,8 +228,8 @@ def _ask_xgboost(params: Mapping[str, JsonValue]) -> None:
         raise _refused(params, str(error)) from None
     for name in asked:
         if name not in known:
-            near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
-            hint = f'; did you mean "{near[0]}"?' if near else ""
+            near = nearest(name, sorted(known))
+            hint = f'; did you mean "{near}"?' if near else ""
             raise fault(f"params.{name}", params[name], f"a parameter that XGBoost has{hint}")
 
 

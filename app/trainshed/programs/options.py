@@ -4,7 +4,6 @@ A program declares one frozen model on top of those here. Their names in a file 
 camelCase; unknown names are refused, with the nearest known one.
 """
 
-import difflib
 from collections.abc import Mapping
 from typing import Literal, Self
 
@@ -12,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
-from trainshed_api.errors import Problem, SpecError, show_value
+from trainshed_api.errors import Problem, SpecError, nearest, show_value
 
 
 class Options(BaseModel):
@@ -66,8 +65,8 @@ def _translate(detail: ErrorDetails, known: list[str]) -> Problem:
     field = f"spec.config.{name}"
     match detail["type"]:
         case "extra_forbidden":
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            hint = f'did you mean "{near[0]}"?' if near else f"valid here: {', '.join(known)}"
+            near = nearest(name, known)
+            hint = f'did you mean "{near}"?' if near else f"valid here: {', '.join(known)}"
             return Problem(field, None, f"unknown field; {hint}")
         case "missing":
             return Problem(field, None, "missing")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from trainshed_api.errors import no_column
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -27,7 +29,7 @@ def get_column(batch: Batch, name: str, function: str) -> Array:
         ValueError: naming the existing columns.
     """
     if name not in batch:
-        raise ValueError(f'{function}: there is no column "{name}" among {", ".join(batch)}')
+        raise ValueError(f"{function}: {no_column(name, batch)}")
     return batch[name]
 
 

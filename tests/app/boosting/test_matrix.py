@@ -175,7 +175,9 @@ def test_a_label_alone_is_refused() -> None:
 
 
 def test_a_column_that_is_not_there_is_named() -> None:
-    with pytest.raises(ValueError, match=r"datasets\.train: there is no column z, only x, y"):
+    with pytest.raises(
+        ValueError, match=r'datasets\.train: there is no column "z"; expected one of x, y'
+    ):
         make_matrix(make_columns(x=[1.0]), MatrixColumns("z"))
 
 

@@ -339,6 +339,11 @@ def large_and_half(row: object) -> dict[str, object]:
     return {"x": [2**53 + 1, 0.5]}
 
 
+def ragged(batch: Columns) -> dict[str, object]:
+    """Return lists of several lengths."""
+    return {"x": [[0] * number for number in range(num_rows(batch))]}
+
+
 def signed_and_not(batch: Columns) -> dict[str, object]:
     """Return a list of which NumPy makes floats."""
     return {"x": [2**63 + 5, -1] * (num_rows(batch) // 2)}
@@ -394,6 +399,11 @@ FAULTS: dict[str, tuple[Function, str]] = {
         f"{USE}:large_or_half returned rows that do not fit together: column x of int64 beside "
         f"float64: got {2**53 + 1}; expected an integer that float64 holds exactly",
     ),
+    "lists of several lengths": (
+        make_function("ragged"),
+        f"{USE}:ragged returned column x: its lists differ in length, which an array of numbers "
+        "cannot have. Return lists of one length, or a column of arrays",
+    ),
     "a list of numbers that no type holds": (
         make_function("signed_and_not"),
         f"{USE}:signed_and_not returned column x: a list with {2**63 + 5} beside other numbers",
@@ -414,7 +424,7 @@ FAULTS: dict[str, tuple[Function, str]] = {
     ),
     "groups by a column that is not there": (
         make_function("first_of_each", "groups", by=("user",)),
-        "spec.data.datasets.train.transforms[0].by: no column user; expected some of: day, flags",
+        'spec.data.datasets.train.transforms[0].by: there is no column "user"; expected one of day',
     ),
     "groups by a picture": (
         make_function("first_of_each", "groups", by=("picture",)),

@@ -464,3 +464,16 @@ def test_csv_is_what_pandas_reads_and_concatenates(parts: list[list[dict[str, ob
     # pandas reads an empty text as missing.
     without = {name: [None if v == "" else v for v in values] for name, values in found.items()}
     assert without == values_of({name: want[name].to_numpy() for name in want})
+
+
+def test_two_columns_of_one_name_are_refused_unless_they_are_left_out(tmp_path: Path) -> None:
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], ["id", "v", "v"])
+    pq.write_table(table, tmp_path / "a.parquet")
+    pq.write_table(pa.table({"id": [4], "other": [5]}), tmp_path / "b.parquet")
+
+    with pytest.raises(SpecError, match=r"got 2 columns named v in .*a\.parquet; expected columns"):
+        open_files(tmp_path, "parquet")
+    assert read_all(open_files(tmp_path, "parquet", columns=["id"]), ["id"])["id"].tolist() == [
+        1,
+        4,
+    ]

@@ -106,7 +106,7 @@ def test_groups_are_tried_out_and_explained(home: Path) -> None:
 FAULTS: dict[str, tuple[dict[str, JsonValue], str]] = {
     "groups by what is not there": (
         {"use": f"{FUNCTIONS}:listed", "kind": "groups", "by": ["user"]},
-        f"{USE}.by: no column user; expected some of: id, x",
+        f'{USE}.by: there is no column "user"; expected one of id, x',
     ),
     "a filter that returns rows": (
         {"use": f"{FUNCTIONS}:odd_rows", "kind": "filter"},

@@ -49,7 +49,7 @@ def test_columns_lie_side_by_side_in_the_order_they_are_named() -> None:
 FAULTS: dict[str, tuple[dict[str, object], str]] = {
     "feature that is not there": (
         {"features": ["age"], "inputs": 0},
-        r'^there is no column "age" in the batch, only a, b, rest, label, price;',
+        r'^there is no column "age"; expected one of a, b, rest, label, price\. The transform',
     ),
     "vector column without inputs": (
         {"features": ["a", "b", "rest"], "inputs": 0},
@@ -60,7 +60,7 @@ FAULTS: dict[str, tuple[dict[str, object], str]] = {
         {"task": "regression", "label": "rest"},
         r'column "rest": a target must be one number a row, got the shape \(32, 2\)',
     ),
-    "label that is not there": ({"label": "cost"}, r'^there is no column "cost" in the batch'),
+    "label that is not there": ({"label": "cost"}, r'^there is no column "cost"; expected one of'),
     "no features": (
         {"features": []},
         r"^spec\.config\.features: got \[\]; expected at least 1 item$",

@@ -162,7 +162,7 @@ FAULTS: dict[str, Fault] = {
         random_erasing,
         COLOUR,
         {"column": "img"},
-        'there is no column "img" among image',
+        'there is no column "img"; expected one of image. Did you mean image?',
     ),
 }
 

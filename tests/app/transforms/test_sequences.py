@@ -86,7 +86,7 @@ FAULTS: dict[str, tuple[dict[str, object], str]] = {
     "another rest": ({"rest": "keep"}, 'rest is "keep", known are drop and pad'),
     "no column": ({"columns": []}, r"columns is \[\], must be a list of names"),
     "one column": ({"columns": "word"}, 'columns is "word", must be a list of names'),
-    "another column": ({"columns": ["x"]}, 'there is no column "x" among word'),
+    "another column": ({"columns": ["x"]}, 'there is no column "x"; expected one of word'),
     "a mask that is there": ({"mask": "word"}, 'mask is "word", that column is there already'),
     "texts that are filled up": (
         {"rest": "pad"},

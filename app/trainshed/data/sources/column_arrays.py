@@ -240,12 +240,24 @@ def as_array(value: object) -> Array:
     """
     if isinstance(value, (bytes, str)):
         return np.asarray(value, dtype=object)
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(_say_ragged(error)) from error
     if array.dtype.kind not in _TEXTS:
         _check_integers(value, array)
         return array
     # NumPy has already removed trailing zeros from a list of bytes.
     return np.asarray(value, dtype=object) if isinstance(value, list) else array.astype(object)
+
+
+def _say_ragged(error: ValueError) -> str:
+    if "inhomogeneous" not in str(error):
+        return str(error)
+    return (
+        "its lists differ in length, which an array of numbers cannot have. Return lists of one "
+        "length, or a column of arrays: a = np.empty(rows, dtype=object); a[:] = arrays"
+    )
 
 
 def _check_integers(value: object, array: Array) -> None:

@@ -38,7 +38,7 @@ from trainshed.data.sources.stratifying import KnownStrata, StrataColumn, strata
 from trainshed.failures import InfrastructureError, is_passing
 from trainshed.storage.addresses import is_web, shown
 from trainshed.storage.scratch import NoRoomError
-from trainshed_api.errors import Problem, SpecError
+from trainshed_api.errors import Problem, SpecError, one_of, show_value
 from trainshed_api.formats import options_of
 from trainshed_api.where import columns_of, parse_where
 
@@ -139,7 +139,7 @@ def _refused(field: str, at: str) -> Iterator[None]:
         raise SpecError([Problem(field, at, str(error))]) from error
     except DataError as error:
         where, _, said = str(error).partition(": ")
-        raise SpecError([Problem(field, where, f"files that can be read ({said})")]) from error
+        raise SpecError([Problem(field, None, f"{where} cannot be read: {said}")]) from error
 
 
 def _opened(
@@ -228,10 +228,19 @@ def moving_options(scan: Scan) -> dict[str, JsonValue]:
 def _check_columns(schema: pa.Schema | None, columns: Iterable[str], field: str) -> None:
     if schema is None:  # known only after reading a row
         return
-    expected = f"one of {', '.join(schema.names)}"
-    problems = [Problem(field, name, expected) for name in columns if name not in schema.names]
+    problems = [
+        Problem(field, name, f"{one_of(name, schema.names)}{_say_delimiter(schema.names)}")
+        for name in columns
+        if name not in schema.names
+    ]
     if problems:
         raise SpecError(problems)
+
+
+def _say_delimiter(names: Sequence[str]) -> str:
+    """Return the option of csv that is missing if one column has a name like several."""
+    found = [sign for sign in (";", "\t", "|") if len(names) == 1 and sign in names[0]]
+    return f". Set options.delimiter to {show_value(found[0])}" if found else ""
 
 
 def _selected(source: Source, selection: Selection, field: str) -> Source:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from trainshed.data.sampler.randomness import digest, mix
 from trainshed.data.sources.column_arrays import num_rows
 from trainshed.data.sources.errors import DataError
+from trainshed_api.errors import no_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -111,8 +112,7 @@ def _keys(columns: Columns, names: tuple[str, ...], field: str) -> list[pa.Array
     found = []
     for name in names:
         if name not in columns:
-            there = ", ".join(sorted(columns))
-            raise DataError(f"{field}: no column {name}; expected some of: {there}")
+            raise DataError(f"{field}: {no_column(name, sorted(columns))}")
         array = columns[name]
         try:
             if array.ndim > 1:

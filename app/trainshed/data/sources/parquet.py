@@ -21,10 +21,16 @@ from trainshed.data.sources.filters import may_meet
 from trainshed.data.sources.listing import files_of
 from trainshed.data.sources.opener import ACCESS, stamp_of
 from trainshed.data.sources.read_retry import ReadRetrier, spans_of
-from trainshed.data.sources.unified_schema import FileSchema, conformed, conforms, unified_schema
+from trainshed.data.sources.unified_schema import (
+    FileSchema,
+    conformed,
+    conforms,
+    refuse_twins,
+    unified_schema,
+)
 from trainshed.failures import InfrastructureError, is_passing
 from trainshed.storage.addresses import is_remote
-from trainshed_api.errors import Problem, SpecError
+from trainshed_api.errors import Problem, SpecError, one_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -44,6 +50,7 @@ FOOTERS_AT_ONCE = 16
 # reach from 1677 to 2262, and silently wraps all other times.
 _INT96, _INT96_UNIT = "INT96", "us"
 SUFFIX = ".parquet"
+_TWINS = "Rename one of them, or leave them out by read.columns"
 _REMEDY = "Leave the column out by read.columns, or write it with one type in all files"
 
 
@@ -77,8 +84,10 @@ def open_source(  # noqa: PLR0913 - files, and what of them is read
     known = dict.fromkeys(name for each in schemas for name in each.schema.names)
     for column in columns:
         if column not in known:
-            raise SpecError([Problem(f"{field}.columns", column, f"one of {', '.join(known)}")])
+            raise SpecError([Problem(f"{field}.columns", column, one_of(column, known))])
     wanted = (*columns, *asked) if columns else columns
+    for each in schemas:
+        refuse_twins(each, f"{field}.path", _TWINS, wanted)
     schema = unified_schema(schemas, f"{field}.path", _REMEDY, wanted)
     digest = hashlib.sha256()
     described: list[File] = []
@@ -429,7 +438,9 @@ def _footer(file: str, field: str, access: FileAccess) -> pq.FileMetaData:
     except (OSError, pa.ArrowException) as error:
         if is_passing(error):
             raise InfrastructureError(f"{field}.path: {file}: {error}", "storage") from error
-        raise SpecError([Problem(f"{field}.path", file, f"a parquet file ({error})")]) from error
+        said = " ".join(str(error).split())
+        expected = f"a parquet file. Write it again, or set read.format. Reported: {said}"
+        raise SpecError([Problem(f"{field}.path", file, expected)]) from error
 
 
 def describe(file: Found, footer: pq.FileMetaData) -> File:

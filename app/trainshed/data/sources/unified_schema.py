@@ -5,6 +5,7 @@ Types widen as by Arrow's `unify_schemas`, and values are converted only where n
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +23,25 @@ class FileSchema(NamedTuple):
 
     path: str
     schema: pa.Schema
+
+
+def refuse_twins(file: FileSchema, field: str, remedy: str, columns: Collection[str] = ()) -> None:
+    """Refuse a file with several columns of one name, of which a table has one.
+
+    Args:
+        file: of the dataset.
+        field: the spec's field to name in errors, e.g. `spec.data.datasets.train.read.path`.
+        remedy: a sentence.
+        columns: that are read; empty for all.
+
+    Raises:
+        SpecError: naming the file and the column.
+    """
+    for name, number in Counter(file.schema.names).items():
+        if number > 1 and (not columns or name in columns):
+            got = f"{number} columns named {name} in {file.path}"
+            expected = f"columns with different names. {remedy}"
+            raise SpecError([Problem(field, got, expected)])
 
 
 def unified_schema(
@@ -48,7 +68,7 @@ def unified_schema(
         having = [each for each in files if name in each.schema.names]
         stored = dict[pa.Field, str]()
         for each in having:
-            stored.setdefault(each.schema.field(name), each.path)
+            stored.setdefault(each.schema.field(each.schema.names.index(name)), each.path)
         try:
             unified = _unified(stored)
         except pa.ArrowException:

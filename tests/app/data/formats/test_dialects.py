@@ -133,15 +133,15 @@ REFUSALS = {
     "a header in another encoding": Refusal(
         "a.csv",
         "gr\u00f6\u00dfe\n1\n".encode("latin-1"),
-        r"a\.csv.* in utf-8; see options\.encoding",
+        r"a\.csv.* in utf-8. Set options\.encoding",
     ),
-    "UTF-16": Refusal("a.csv", "x\n1\n".encode("utf-16"), r"a\.csv.*UTF-16; convert it to UTF-8"),
+    "UTF-16": Refusal("a.csv", "x\n1\n".encode("utf-16"), r"a\.csv.*UTF-16. Convert it to UTF-8"),
     "gzip by another name": Refusal(
         "a.csv", gzip.compress(b"x\n1\n"), r"a\.csv.*its name has to end in \.gz"
     ),
     "another name than gzip's": Refusal("a.csv.gz", b"x\n1\n", r"a\.csv\.gz.*not compressed as"),
     "quotes with a backslash": Refusal(
-        "a.csv", b't,y\n"say \\"hi\\" ok",1\n', r"a\.csv.*see options\.escape"
+        "a.csv", b't,y\n"say \\"hi\\" ok",1\n', r"a\.csv.*Set options\.escape"
     ),
 }
 

@@ -86,6 +86,23 @@ def test_only_the_columns_that_are_asked_for_are_read(tmp_path: Path, kind: Kind
     assert list(read_all(source, ["x"])) == ["x"]
 
 
+def test_a_near_name_is_offered_for_a_column(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("Pixel_1,label\n1,2\n")
+
+    with pytest.raises(SpecError, match=r"one of Pixel_1, label. Did you mean Pixel_1\?"):
+        open_files(tmp_path, "csv", columns=["pixel1"])
+
+
+@pytest.mark.parametrize(("sign", "shown"), [(";", '";"'), ("\t", r'"\\t"')])
+def test_the_delimiter_is_named_where_a_file_has_one_column(
+    sign: str, shown: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text(f"x{sign}y\n1{sign}2\n")
+
+    with pytest.raises(SpecError, match=f"got y; expected .*Set options.delimiter to {shown}"):
+        open_files(tmp_path, "csv", columns=["y"])
+
+
 @pytest.mark.parametrize("kind", TABLES.values(), ids=TABLES)
 def test_a_column_that_is_not_there_is_named(tmp_path: Path, kind: Kind) -> None:
     kind.write(tmp_path / f"a{kind.suffix}", 0, ROWS)
@@ -233,7 +250,19 @@ MISTAKES: dict[str, Mistake] = {
         {"types": {"y": "int64"}},
     ),
     "lines that are no objects": Mistake(
-        "json", {"a.jsonl": "[1]\n"}, "expected an object on each line; see options.lines", {}
+        "json",
+        {"a.jsonl": "[1]\n"},
+        r"expected an object on each line\. Set options.lines: false",
+        {},
+    ),
+    "a key with values of several types": Mistake(
+        "json",
+        {"a.jsonl": '{"m": [{"c": "x"}, {"c": [1]}]}\n'},
+        r"expected values of one type for each key, but /m/\[\]/c has string beside array",
+        {},
+    ),
+    "two columns of one name": Mistake(
+        "csv", {"a.csv": "x,x\n1,2\n"}, r"got 2 columns named x in .*a\.csv; expected columns", {}
     ),
     "a list that is none": Mistake(
         "json", {"a.json": '{"x": 1}'}, "expected a list of objects", {"lines": False}

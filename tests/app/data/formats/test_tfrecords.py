@@ -1,5 +1,6 @@
 """Records of TensorFlow come back as they were written, or say where they are broken."""
 
+import gzip
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -243,11 +244,19 @@ def test_what_is_wrong_is_said_before_the_run(tmp_path: Path, mistake: Mistake) 
         open_files(tmp_path, "tfrecords", mistake.options)
 
 
+def test_records_that_are_compressed_need_a_name_that_says_so(tmp_path: Path) -> None:
+    """TFRecordWriter(options="GZIP") gives the file no ending."""
+    (tmp_path / "a.tfrecord").write_bytes(gzip.compress(bytes(99)))
+
+    with pytest.raises(SpecError, match=r"a.tfrecord: record at byte 0: it is compressed by gzip"):
+        open_files(tmp_path, "tfrecords")
+
+
 def test_other_bytes_are_no_records(tmp_path: Path) -> None:
     (tmp_path / "a.tfrecord").write_text("id,x\n1,2\n")
 
     with pytest.raises(
-        SpecError, match=r"a.tfrecord; expected records of TensorFlow \(.*the file ends"
+        SpecError, match=r"TFRecords cannot be read: .*a.tfrecord: record at byte 0: the file ends"
     ):
         open_files(tmp_path, "tfrecords")
 

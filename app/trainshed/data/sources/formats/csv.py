@@ -82,10 +82,12 @@ class Csv(Format):
             try:
                 return _head(file.where, scan, opened, most)
             except pa.ArrowException as error:
-                expected = f"comma-separated values ({error})"
+                expected = "comma-separated values"
+                said = " ".join(str(error).split())
+                expected += f". See options.delimiter and options.quote. Reported: {said}"
                 raise SpecError([Problem(f"{field}.path", file.where, expected)]) from error
             except UnicodeDecodeError as error:
-                expected = f"a header in {options.encoding}; see options.encoding"
+                expected = f"a header in {options.encoding}. Set options.encoding"
                 raise SpecError([Problem(f"{field}.path", file.where, expected)]) from error
 
         schema, floats = shared_schema(files, told, options.types, field)
@@ -151,13 +153,13 @@ def _head(path: str, scan: Scan, opened: Opener, most: int | None) -> pa.Schema 
     if not head:
         return None
     if b"\n" not in head and b"\r" in head.rstrip(LINE_ENDS):
-        raise pa.ArrowInvalid("lines end by a carriage return alone")
+        raise DataError(f"{path}: lines end by a carriage return alone. Write line feeds")
     if (
         options.quote
         and options.escape is None
         and _pattern(_ESCAPED_QUOTE, options.quote, options.delimiter).search(head)
     ):
-        raise pa.ArrowInvalid("a backslash before a quote in a value; see options.escape")
+        raise DataError(f"{path}: a value has a backslash before a quote. Set options.escape")
     names, head = list(options.names), head if head.endswith(b"\n") else head + b"\n"
     reading = pacsv.ReadOptions(
         use_threads=False,

@@ -58,6 +58,8 @@ _BOM = b"\xef\xbb\xbf"
 _DECODER = json.JSONDecoder()
 # A line that does not begin with an object.
 _NO_OBJECT = re.compile(rb"^[ \t\r]*[^ \t\r\n{]", re.MULTILINE)
+# Arrow's report of a key whose values differ in type.
+_SEVERAL_TYPES = re.compile(r"Column\((\S+)\) changed from (\w+) to (\w+)")
 # The fields of an object, or of each in a list, with nested fields; None for other values.
 _Known: TypeAlias = Mapping[str, "_Known"] | None
 
@@ -82,8 +84,7 @@ class Json(Format):
             except SpecError:
                 raise
             except UNPARSED as error:
-                form = "an object on each line" if options.lines else "a list of objects"
-                expected = f"{form}; see options.lines ({error})"
+                expected = _say_expected(str(error), lines=options.lines)
                 raise SpecError([Problem(f"{field}.path", file.where, expected)]) from error
 
         schema, floats = shared_schema(files, told, options.types, field)
@@ -109,6 +110,19 @@ class Json(Format):
             return len(_listed(fragment.path, opened)) / max(1, fragment.num_bytes)
         except ValueError:  # reported when it is read
             return 0.0
+
+
+def _say_expected(error: str, *, lines: bool) -> str:
+    """Return what a file should have instead of what the parser reports, and what to do."""
+    if found := _SEVERAL_TYPES.search(error):
+        key, one, other = found.groups()
+        return (
+            f"values of one type for each key, but {key} has {one} beside {other}. Write one type, "
+            "or read the lines by format: text and parse them in a transform"
+        )
+    form = "an object on each line" if lines else "a list of objects"
+    remedy = f"Set options.lines: {str(not lines).lower()} for {'one list' if lines else 'lines'}"
+    return f"{form}. {remedy}. Reported: {' '.join(error.split())}"
 
 
 def _head(path: str, scan: Scan, field: str, opened: Opener, most: int | None) -> pa.Schema | None:

@@ -35,7 +35,8 @@ PIECE_BYTES = 16 * 2**20
 # Compressions by ending. A compressed file cannot be read from the middle.
 _PACKED: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 
-_GZIP: Final = b"\x1f\x8b"
+GZIP: Final = b"\x1f\x8b"
+COMPRESSED = "it is compressed by gzip, so its name has to end in .gz. Rename it"
 _UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -112,12 +113,15 @@ def head_of(path: str, opened: Opener, most: int | None = None) -> Head:
             start = _first_bytes(path, stream, most)
         except OSError as error:
             if is_packed(path) and not is_passing(error):
-                raise DataError(f"{path}: not compressed as its name says ({error})") from error
+                raise DataError(
+                    f"{path}: it is not compressed as its name says. Compress it, or take the last "
+                    f"ending off its name. Reported: {error}"
+                ) from error
             raise
-        if start.startswith(_GZIP) and not is_packed(path):
-            raise DataError(f"{path}: compressed by gzip, so its name has to end in .gz")
+        if start.startswith(GZIP) and not is_packed(path):
+            raise DataError(f"{path}: {COMPRESSED}")
         if start.startswith(_UTF_16):
-            raise DataError(f"{path}: encoded in UTF-16; convert it to UTF-8")
+            raise DataError(f"{path}: it is encoded in UTF-16. Convert it to UTF-8")
         stored = raw.tell() if is_packed(path) else len(start)
     end = start.rfind(b"\n") + 1
     whole = start[:end] if end and len(start) >= most else start

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from trainshed.data.sources.arrow_columns import becomes_floats
 from trainshed.data.sources.column_arrays import MOST_EXACT
-from trainshed.data.sources.unified_schema import FileSchema, unified_schema
-from trainshed_api.errors import Problem, SpecError
+from trainshed.data.sources.unified_schema import FileSchema, refuse_twins, unified_schema
+from trainshed_api.errors import Problem, SpecError, one_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -31,6 +31,7 @@ MOST_LOOKED_AT = 1000
 SHALLOW_BYTES = 2**16
 REMEDY = "Set one type for all files there"
 
+_TWINS = "Rename one of them, in csv by options.names"
 _ARROW: dict[ColumnType, pa.DataType] = {
     "bool": pa.bool_(),
     "int32": pa.int32(),
@@ -98,10 +99,16 @@ def shared_schema(
     if not schemas:
         expected = "a valid record among the first ones of at least one file"
         raise SpecError([Problem(f"{field}.path", files[0].where, expected)])
+    for each in schemas:
+        refuse_twins(each, f"{field}.path", _TWINS)
     shared = unified_schema(_as_said(schemas, types), f"{field}.options.types", REMEDY)
     if unknown := [name for name in types if name not in shared.names]:
-        expected = f"one of {', '.join(shared.names)} ({schemas[0].path})"
-        raise SpecError([Problem(f"{field}.options.types", name, expected) for name in unknown])
+        raise SpecError(
+            [
+                Problem(f"{field}.options.types", name, one_of(name, shared.names))
+                for name in unknown
+            ]
+        )
     floats = {
         each.name
         for each in shared

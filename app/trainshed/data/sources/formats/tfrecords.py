@@ -17,6 +17,8 @@ from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.formats.example import Feature, read_example
 from trainshed.data.sources.formats.format import Format, FragmentRead
 from trainshed.data.sources.formats.line_files import (
+    COMPRESSED,
+    GZIP,
     HEAD_BYTES,
     read_up_to,
     stored_share,
@@ -25,7 +27,7 @@ from trainshed.data.sources.formats.line_files import (
 )
 from trainshed.data.sources.formats.shared_types import some_files
 from trainshed.storage.byte_ranges import WHOLE
-from trainshed_api.errors import Problem, SpecError
+from trainshed_api.errors import Problem, SpecError, one_of
 from trainshed_api.formats import TfrecordsOptions
 
 if TYPE_CHECKING:
@@ -78,8 +80,8 @@ class Tfrecords(Format):
             try:
                 heads += _head(file.where, opened, skips_bad=scan.skips_bad).records
             except DataError as error:
-                expected = f"records of TensorFlow ({error})"
-                raise SpecError([Problem(f"{field}.path", file.where, expected)]) from error
+                expected = f"TFRecords cannot be read: {error}"
+                raise SpecError([Problem(f"{field}.path", None, expected)]) from error
         schema = _schema(heads, scan.options_as(TfrecordsOptions), field)
         # Only the records before it tell where a record begins: one task reads a file.
         fragments = [Fragment(file.where, n, (), None, file.bytes) for n, file in enumerate(files)]
@@ -127,7 +129,8 @@ def _records(stream: pa.NativeFile, path: str) -> Iterator[tuple[int, bytes] | B
             return
         length, check = _LENGTH.unpack(head)
         if _masked_crc(head[:8]) != check:
-            yield bad("its length does not fit its checksum")
+            is_packed = place == 0 and head.startswith(GZIP)
+            yield bad(COMPRESSED if is_packed else "its length does not fit its checksum")
             return
         record, end = read_up_to(source, length), source.read(_CHECK.size)
         if len(end) < _CHECK.size:
@@ -197,8 +200,12 @@ def _schema(
         expected = "Examples with at least one feature in the first records of some files"
         raise SpecError([Problem(f"{field}.path", "records without features", expected)])
     if unknown := [name for name in options.lengths if name not in kinds]:
-        expected = f"one of {', '.join(sorted(kinds))}"
-        raise SpecError([Problem(f"{field}.options.lengths", name, expected) for name in unknown])
+        raise SpecError(
+            [
+                Problem(f"{field}.options.lengths", name, one_of(name, sorted(kinds)))
+                for name in unknown
+            ]
+        )
     found = []
     for name, kind in sorted(kinds.items()):
         seen = lengths[name]
