@@ -29,6 +29,7 @@ LOOKED_AT = 8
 MOST_LOOKED_AT = 1000
 # Bytes of each of these, except for the few above.
 SHALLOW_BYTES = 2**16
+FILES_AT_ONCE = 16
 REMEDY = "Set one type for all files there"
 
 _TWINS = "Rename one of them, in csv by options.names"
@@ -93,7 +94,7 @@ def shared_schema(
             return None  # reported when its rows are read
         return None if schema is None else FileSchema(file.where, schema)
 
-    with ThreadPoolExecutor(LOOKED_AT) as pool:
+    with ThreadPoolExecutor(FILES_AT_ONCE) as pool:
         seen = pool.map(look, *zip(*_looked_at(filled), strict=True))
         schemas = [each for each in seen if each is not None]
     if not schemas:
@@ -194,8 +195,8 @@ def refuse_rounded(
     for at, each in enumerate(table.schema):
         if not pa.types.is_float64(each.type) or each.name in types:
             continue
-        ends = pc.min_max(table.column(at)).as_py()
-        if ends["min"] is None or max(-ends["min"], ends["max"]) < MOST_EXACT:
+        # Faster than Arrow's min_max.
+        if not (np.abs(table.column(at).to_numpy()) >= MOST_EXACT).any():
             continue
         try:
             found = parse(table.schema.set(at, each.with_type(pa.int64()))).column(at)
