@@ -88,6 +88,16 @@ def test_rows_from_before_a_column_was_added_have_no_value_there(tmp_path: Path)
     assert np.isnan(found["ok"]).tolist() == np.isnan(found["y"]).tolist()
 
 
+def test_rows_from_before_a_field_of_a_struct_was_added_have_no_value_there(tmp_path: Path) -> None:
+    write_delta(tmp_path, pa.table({"id": [0], "s": [{"a": 1}]}))
+    write_delta(tmp_path, pa.table({"id": [1], "s": [{"a": 2, "b": "y"}]}))
+
+    found = read_all(open_files(tmp_path, "delta"))
+
+    rows = dict(zip(found["id"].tolist(), found["s"].tolist(), strict=True))
+    assert rows == {0: {"a": 1, "b": None}, 1: {"a": 2, "b": "y"}}
+
+
 def test_numbers_of_which_one_is_missing_have_one_type_in_all_files(tmp_path: Path) -> None:
     kinds = {"n": pa.int64(), "ok": pa.bool_(), "whole": pa.int64(), "sure": pa.bool_()}
     for values in ([1, True, 1, True], [None, None, 2, False]):
