@@ -17,11 +17,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import ModuleType
 
+    from trainshed_api.frameworks import FrameworkName
+
 # What a function calls that makes its own batches.
 SHARD = "get_dataset_shard"
 # It still imports, but inside a worker of Ray Train V2 its report() and get_dataset_shard() warn
 # once and return None: such a function "trains" on nothing.
 REMOVED_MODULES = ("ray.air.session", "ray.air.integrations")
+# Modules whose `current()` a training function calls, by framework; torch's is trainshed.current.
+MODULES_OF_FRAMEWORKS: Mapping[FrameworkName, str] = {
+    "xgboost": "trainshed.boosting",
+    "tensorflow": "trainshed.keras",
+}
 
 
 def find(use: str, field: str) -> Callable[..., object]:
@@ -110,6 +117,23 @@ def takes_shards(use: str) -> bool:
     return any(name.rpartition(".")[2] == SHARD for name in _lines_by_name(find(use, "spec.train")))
 
 
+def check_framework_of(use: str, framework: FrameworkName) -> None:
+    """Refuse a framework other than the one whose run a training function asks for.
+
+    Raises:
+        SpecError: naming the framework of the function.
+    """
+    names = _lines_by_name(find(use, "spec.train"))
+    called = [
+        other
+        for other, module in MODULES_OF_FRAMEWORKS.items()
+        if any(f"{name}.".startswith(f"{module}.") for name in names)
+    ]
+    if called and framework not in called and "trainshed.current" not in names:
+        expected = f"{called[0]}, as {use} uses {MODULES_OF_FRAMEWORKS[called[0]]}"
+        raise SpecError([Problem("spec.framework", framework, expected)])
+
+
 def check_config(use: str, config: Mapping[str, object]) -> None:
     """Let the module of a training function refuse the config before anything starts.
 
@@ -142,9 +166,21 @@ def _module(use: str, field: str) -> ModuleType:
         sys.path.insert(0, here)
     try:
         return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if not f"{name}.".startswith(f"{error.name}."):
+            raise _not_imported(use, field, error) from error
+        expected = (
+            f"a module in {here} or an installed one ({error}): set spec.code.workingDir to the "
+            "folder of your code, relative to the run's file"
+        )
+        raise SpecError([Problem(field, use, expected)]) from error
     except (Exception, SystemExit) as error:  # a script without a main guard may read arguments
-        cause = f"{type(error).__name__}: {error}{_place(error)}"
-        raise SpecError([Problem(field, use, f"a module that imports ({cause})")]) from error
+        raise _not_imported(use, field, error) from error
+
+
+def _not_imported(use: str, field: str, error: BaseException) -> SpecError:
+    cause = f"{type(error).__name__}: {error}{_place(error)}"
+    return SpecError([Problem(field, use, f"a module that imports ({cause})")])
 
 
 def _place(error: BaseException) -> str:

@@ -280,7 +280,17 @@ CASES: dict[str, Case] = {
     # ------------------------------------------------------------ the function
     "a function that does not import": Case(
         make_spec(train="nowhere:train"),
-        ["spec.train: got nowhere:train; expected a module that imports (ModuleNotFoundError"],
+        [
+            "spec.train: got nowhere:train; expected a module in FOLDER or an installed one (No "
+            "module named 'nowhere'): set spec.code.workingDir to the folder of your code",
+        ],
+    ),
+    "a forgotten framework": Case(
+        make_spec(train="trainshed.programs.boosted_trees:train", config={"features": ["x"]}),
+        [
+            "spec.framework: got torch; expected xgboost, as "
+            "trainshed.programs.boosted_trees:train uses trainshed.boosting",
+        ],
     ),
     "a module that fails at import": Case(
         make_spec(),

@@ -8,12 +8,14 @@ import pytest
 
 from trainshed.functions import (
     check_config,
+    check_framework_of,
     find,
     find_training_function,
     takes_config,
     takes_shards,
 )
 from trainshed_api.errors import SpecError
+from trainshed_api.frameworks import FrameworkName
 
 NUMBERS = itertools.count()
 
@@ -114,9 +116,33 @@ def test_a_module_that_is_not_there_is_named() -> None:
         find("nowhere.at_all:train", "spec.data.datasets.train.read.use")
 
     assert str(caught.value) == (
-        "spec.data.datasets.train.read.use: got nowhere.at_all:train; expected a module that "
-        "imports (ModuleNotFoundError: No module named 'nowhere')"
+        "spec.data.datasets.train.read.use: got nowhere.at_all:train; expected a module in "
+        f"{Path.cwd()} or an installed one (No module named 'nowhere'): set spec.code.workingDir "
+        "to the folder of your code, relative to the run's file"
     )
+
+
+FRAMEWORKS: dict[str, tuple[str, FrameworkName, str | None]] = {
+    "the run of XGBoost": ("import trainshed.boosting", "torch", "xgboost"),
+    "the run of XGBoost for Keras": ("import trainshed.boosting", "tensorflow", "xgboost"),
+    "the run of Keras": ("from trainshed import keras", "torch", "tensorflow"),
+    "the framework that it names": ("from trainshed.keras import current", "tensorflow", None),
+    "either run": ("trainshed.boosting.current() or trainshed.current()", "torch", None),
+    "another module": ("import trainshed.boostings", "torch", None),
+    "nothing of ours": ("pass", "xgboost", None),
+}
+
+
+@pytest.mark.parametrize("case", FRAMEWORKS)
+def test_a_function_names_the_framework_that_a_run_forgot(case: str, module: Module) -> None:
+    line, framework, want = FRAMEWORKS[case]
+    use = module.write(f"def train(config):\n    {line}\n")
+
+    if want is None:
+        check_framework_of(use, framework)
+        return
+    with pytest.raises(SpecError, match=f"got {framework}; expected {want}, as {use} uses"):
+        check_framework_of(use, framework)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from trainshed.data.sources.opener import is_rays_anonymous, store_options_of, w
 from trainshed.data.sources.stratifying import KnownStrata
 from trainshed.functions import (
     check_config,
+    check_framework_of,
     find,
     find_for_rows,
     find_training_function,
@@ -145,6 +146,7 @@ def prepare(
         check_framework(spec.framework, place.in_cluster)
     if spec.train is not None:
         find_training_function(spec.train, "spec.train")
+        check_framework_of(spec.train, spec.framework)
         check_config(spec.train, spec.config)
     beside = beside or home.path or Path.cwd()
     command = find_command(spec.entrypoint, beside) if spec.entrypoint else ()
