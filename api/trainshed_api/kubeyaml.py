@@ -41,6 +41,20 @@ _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
 _BETWEEN_DIGITS = re.compile(r"(?<=[0-9])_(?=[0-9])")
 _INT64_MIN, _UINT64_MAX = -(2**63), 2**64 - 1
 
+# What PyYAML reports, and what mostly is the cause.
+_CAUSES = {
+    r"'\t' that cannot start": "a tab indents this line. Write spaces. ",
+    "that cannot start any token": "a value that begins with this sign has to be in quotes. ",
+    "mapping values are not allowed": "a colon in a value, or a line that is indented too deep. "
+    "Write the value in quotes, or indent the line as its siblings. ",
+    "could not find expected ':'": "a key without a colon. Write `key: value`. ",
+    "while scanning a quoted scalar": "a quote is not closed. Close it. ",
+    "while parsing a flow": "a bracket that is not closed, or a comma that is missing. Add it. ",
+    "while parsing a block": "the indentation is not that of the lines before. Indent lines of "
+    "one map or list alike. ",
+    "undefined alias": "a value that begins with * has to be in quotes. ",
+}
+
 _PLAIN = "plain"
 _TAG = "tag:yaml.org,2002:"
 
@@ -75,9 +89,13 @@ def parse_yaml(text: str, source: str) -> list[JsonValue]:
             if node is not None:
                 documents.append(_convert(node, source, ()))
     except yaml.MarkedYAMLError as error:
-        place = _place(source, error.problem_mark or error.context_mark)
         reason = " ".join(part for part in (error.context, error.problem) if part)
-        raise SpecError([Problem(place, None, f"no valid YAML: {reason}")], source) from None
+        # A key, quote or bracket is wrong where it begins, an indentation where it ends.
+        begins, ends = error.context_mark, error.problem_mark
+        place = _place(source, ends if "block" in reason or begins is None else begins)
+        cause = next((words for part, words in _CAUSES.items() if part in reason), "")
+        said = f"no valid YAML: {cause}Reported: {reason}"
+        raise SpecError([Problem(place, None, said)], source) from None
     except yaml.YAMLError as error:
         first_line = str(error).partition("\n")[0]
         raise SpecError([Problem(source, None, f"no valid YAML: {first_line}")], source) from None
@@ -200,6 +218,9 @@ def _convert_mapping(
 def _convert_key(node: Node, source: str) -> str:
     key = _convert_scalar(node, source) if isinstance(node, ScalarNode) else None
     if isinstance(key, bool):
+        if node.value.lower() not in {"true", "false"}:
+            meant = f"the key {node.value} is the truth value {str(key).lower()} in YAML 1.1"
+            raise _problem(node, source, f'{meant}. Write it in quotes: "{node.value}"')
         return "true" if key else "false"
     if isinstance(key, int):
         return str(key)

@@ -57,7 +57,9 @@ def _translate(detail: ErrorDetails) -> list[Problem]:
     wanted = shape.describe() if shape else "another value"
     if detail["type"] == "missing":
         return [Problem(name, None, f"missing; expected {wanted}")]
-    if wanted == "a text" and isinstance(value, (bool, int, float)):
+    if wanted.startswith("a text") and isinstance(value, bool):
+        wanted += ". YAML takes y, n, yes, no, on and off for truth values: write them in quotes"
+    elif wanted == "a text" and isinstance(value, (int, float)):
         wanted = "a text; put it in quotes"
     return [Problem(name, show_value(value), wanted)]
 

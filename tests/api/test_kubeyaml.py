@@ -92,7 +92,7 @@ def test_scalar_means_what_it_means_to_kubectl(text: str) -> None:
 STRUCTURES: dict[str, tuple[str, JsonValue]] = {
     "a whole number as key is a text": ("1: a", {"1": "a"}),
     "a hexadecimal key is its number": ("0x10: a", {"16": "a"}),
-    "a truth value as key is true or false": ("on: a", {"true": "a"}),
+    "a truth value as key is true or false": ("true: a", {"true": "a"}),
     "an anchor is copied": ("a: &x [1]\nb: *x", {"a": [1], "b": [1]}),
     "a written key wins over one merged before": (
         "a: &x {b: 1, c: 1}\nd: {<<: *x, b: 2}",
@@ -136,6 +136,16 @@ REFUSED: dict[str, Refused] = {
     "null as key": Refused("~: 1", "a key that is no text; put it in quotes"),
     "a fraction as key": Refused("1.5: 1", "a key that is no text; put it in quotes"),
     "a list as key": Refused("? [a]\n: 1", "a key that is no text; put it in quotes"),
+    "a word that is a truth value as key": Refused(
+        "a: {n: 1}",
+        "run.yaml, line 1, column 5: the key n is the truth value false in YAML 1.1. Write it in "
+        'quotes: "n"',
+    ),
+    "a key without a colon": Refused("a: 1\nb\nc: 2", "line 2, column 1: no valid YAML: a key"),
+    "an indentation of its own": Refused("a:\n    b: 1\n  c: 2", "YAML: the indentation is not"),
+    "a colon in a value": Refused("a: b: c", "line 1, column 5: no valid YAML: a colon in a value"),
+    "an open quote": Refused("a: 'b\n", "no valid YAML: a quote is not closed. Close it. Reported"),
+    "a value with an at sign": Refused("a: @b", "a value that begins with this sign has to be in"),
     "a merge of no map": Refused("a: {<<: 3}", "<< merges a map or a list of maps"),
     "an anchor inside itself": Refused("a: &x [*x]", "an anchor that contains itself"),
     "an unknown anchor": Refused("a: *x", "found undefined alias"),
@@ -144,8 +154,12 @@ REFUSED: dict[str, Refused] = {
     "an infinite number with a tag": Refused(
         "a: !!float .inf", "got .inf; expected a finite number"
     ),
-    "an open bracket": Refused("a: [1", "run.yaml, line 1, column 6: no valid YAML"),
-    "a tab as indentation": Refused("a:\n\t- b", "run.yaml, line 2, column 1: no valid YAML"),
+    "an open bracket": Refused(
+        "a: [1", "run.yaml, line 1, column 4: no valid YAML: a bracket that is not closed"
+    ),
+    "a tab as indentation": Refused(
+        "a:\n\t- b", "run.yaml, line 2, column 1: no valid YAML: a tab indents"
+    ),
     "a control character": Refused("a: \x01", "run.yaml: no valid YAML"),
 }
 

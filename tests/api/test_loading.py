@@ -165,6 +165,11 @@ MISTAKES: dict[str, Mistake] = {
     "a number as environment variable": Mistake(
         {"env": {"A": 1}}, "spec.env.A: got 1; expected a text; put it in quotes"
     ),
+    "a truth value as environment variable": Mistake(
+        {"env": {"A": True}},
+        "spec.env.A: got true; expected a text. YAML takes y, n, yes, no, on and off for truth "
+        "values: write them in quotes",
+    ),
     "an environment variable of ours": Mistake(
         {"env": {"TRAINSHED_HOME": "/"}},
         "spec.env.TRAINSHED_HOME: set by Trainshed. Choose a name without the prefix TRAINSHED_",
