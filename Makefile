@@ -28,7 +28,7 @@ setup: .venv/.stamp ## Make .venv from the hash-locked requirements
 
 run: setup ## Train manifests/trainingrun.yaml on the digits; RUN_ARGS=--fresh trains anew
 	@export TRAINSHED_HOME="$(HOME_DIR)"; \
-	$(BIN)/trainshed data digits --to "$(HOME_DIR)" && \
+	$(BIN)/trainshed data sample digits --to "$(HOME_DIR)" && \
 	$(BIN)/trainshed run $(RUN_FILE) $(RUN_ARGS)
 
 ##@ Check (docs/testing.md)
@@ -40,6 +40,9 @@ check: lint types layers ## lint, types, layers, every test that starts neither 
 
 test: lint types layers ## the same and every test that starts Ray or a server: all but a node
 	@$(PYTEST) $(SIDE_BY_SIDE) -m "not (e2e or gpu or tensorflow or azure)" $(PYTEST_ARGS)
+
+add: setup ## Install packages into .venv: make add PACKAGES="einops lightning"
+	@"$$(hack/find-uv.sh)" pip install --python .venv $(PACKAGES)
 
 test-gpu: setup ## What needs a CUDA device
 	@$(PYTEST) -m gpu $(PYTEST_ARGS)

@@ -1,9 +1,12 @@
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from tests.app.cli_here import trainshed_here
+from tests.app.ray_run import ROOT
 from trainshed.digits import write_digits
 from trainshed.storage.disk import Disk
 from trainshed.transforms import decode_image
@@ -63,3 +66,29 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"digits holds .*: remove it or choose another folder"):
         write_digits(Disk(tmp_path))
     assert (tmp_path / "digits" / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("command", [["sample", "digits"], ["digits"]])
+def test_a_sample_dataset_is_written_where_a_manifest_reads_it(
+    command: list[str], tmp_path: Path
+) -> None:
+    said = trainshed_here("data", *command, "--to", str(tmp_path))
+
+    assert said.code == 0, said.stderr
+    assert f"{tmp_path}/digits/train: 1437 rows" in said.stdout
+    assert len(list((tmp_path / "digits" / "train").iterdir())) == 4
+
+
+def test_the_command_that_writes_a_missing_sample_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "trainingrun.yaml"
+    shutil.copy(ROOT / "manifests" / "trainingrun.yaml", file)
+
+    said = trainshed_here("validate", str(file))
+
+    assert said.code == 2
+    assert (
+        "spec.data.datasets.train.read.path: got digits/train; expected a sample dataset that "
+        f"exists. Write it: trainshed data sample digits --to {tmp_path}"
+    ) in said.stderr
+    assert trainshed_here("data", "sample", "digits", "--to", str(tmp_path)).code == 0
+    assert trainshed_here("validate", str(file)).code == 0

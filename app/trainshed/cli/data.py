@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trainshed.cli.data_options import as_bytes, located, of_rows, with_processes
+from trainshed.planning.paths import SAMPLES
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
@@ -30,10 +31,24 @@ def data() -> None:
     """Inspect rows and write them as Parquet. Only generated rows start Ray."""
 
 
+to_folder = click.option(
+    "--to", "folder", required=True, help="Folder: a path or a bucket address."
+)
+
+
 @data.command()
-@click.option("--to", "folder", required=True, help="Folder: a path or a bucket address.")
+@click.argument("name", type=click.Choice(SAMPLES))
+@to_folder
+@click.pass_context
+def sample(context: click.Context, name: str, folder: str) -> None:
+    """Write the sample dataset NAME below FOLDER, where the manifests read it."""
+    context.invoke({"digits": digits}[name], folder=folder)
+
+
+@data.command()
+@to_folder
 def digits(folder: str) -> None:
-    """Write scikit-learn's handwritten digits as Parquet below FOLDER/digits."""
+    """Write scikit-learn's handwritten digits below FOLDER/digits, as `sample digits` does."""
     from trainshed.digits import write_digits
     from trainshed.storage.addresses import open_folder
 

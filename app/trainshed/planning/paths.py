@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 _OF_CLIENTS = ("AWS_", "GOOGLE_", "AZURE_")
 
 
+# Datasets that `trainshed data sample` writes, which the manifests name.
+SAMPLES = ("digits",)
+
+
 def home_of(file: Path) -> Folder:
     """Return what relative paths of a file lie under: TRAINSHED_HOME, or the file's folder.
 
@@ -89,6 +93,20 @@ def locate_source(
     if is_rays_anonymous(text):
         text, store_options = without_anonymous(text), replace(store_options, is_anonymous=True)
     return reached(locate(text, home, field), store_options)
+
+
+def check_sample(text: str, home: Folder, field: str) -> None:
+    """Refuse the path of a sample dataset that nobody has written.
+
+    Raises:
+        SpecError: naming the command that writes it.
+    """
+    name = Path(text).parts[0] if text else ""
+    if name in SAMPLES and not (home / name).exists():
+        expected = (
+            f"a sample dataset that exists. Write it: trainshed data sample {name} --to {home}"
+        )
+        raise SpecError([Problem(field, text, expected)])
 
 
 def check_cache(read: ReadSpec, field: str) -> None:

@@ -41,6 +41,7 @@ from trainshed.planning.machine import (
 from trainshed.planning.paths import (
     check_cache,
     check_environment,
+    check_sample,
     check_storage,
     locate,
     locate_source,
@@ -245,6 +246,7 @@ def _plan(  # noqa: PLR0913, PLR0917 - a dataset, and what it is for
     source = None
     if dataset.read.path is not None:
         check_cache(dataset.read, f"{field}.read")
+        check_sample(dataset.read.path, home, f"{field}.read.path")
         store_options = store_options_of(dataset.read)
         path = locate_source(dataset.read.path, home, f"{field}.read.path", store_options)
         skips_bad = dataset.on_bad_record == "skip"
