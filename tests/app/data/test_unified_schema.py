@@ -21,7 +21,12 @@ from pydantic import JsonValue
 
 from tests.app.data.builders_formats import FIELD, dtypes_of, open_files, read_all
 from trainshed.data.sampler.fragments import Source
-from trainshed.data.sources.arrow_columns import from_arrow
+from trainshed.data.sources.arrow_columns import (
+    EXTENSION_METADATA,
+    EXTENSION_NAME,
+    RAY_TENSORS,
+    from_arrow,
+)
 from trainshed.data.sources.column_arrays import Columns
 from trainshed.data.sources.dataset_files import open_source, read_fragment, read_sample
 from trainshed.data.sources.errors import DataError
@@ -54,9 +59,10 @@ def values_of(columns: Columns) -> dict[str, list[object]]:
     return {name: [plain(each) for each in array] for name, array in columns.items()}
 
 
-def where_rows(folder: Path, where: str) -> Source:
-    read = ReadSpec.model_validate({"format": "parquet", "path": str(folder), "where": where})
-    return open_source(Disk(folder), read, FIELD)
+def where_rows(folder: Path, where: str, columns: Sequence[str] = ()) -> Source:
+    read: JsonValue = {"format": "parquet", "path": str(folder), "where": where}
+    spec = ReadSpec.model_validate(read).model_copy(update={"columns": tuple(columns)})
+    return open_source(Disk(folder), spec, FIELD)
 
 
 class Case(NamedTuple):
@@ -170,7 +176,33 @@ def test_columns_without_a_common_type_name_both_files_and_both_types(tmp_path: 
     )
     assert open_files(tmp_path, "parquet", columns=("a",)).rows == 3
     with pytest.raises(SpecError, match="column v of string"):
-        where_rows(tmp_path, "v > 1")
+        where_rows(tmp_path, "v > 1", columns=("a",))
+
+
+def test_types_that_only_metadata_of_arrow_tells_are_compared(tmp_path: Path) -> None:
+    """Parquet stores both as int64."""
+    write_parquet(tmp_path, {"v": pa.array([1], pa.duration("s"))}, {"v": [1]})
+
+    with pytest.raises(SpecError, match=r"column v of int64 .* goes with duration\[s\]"):
+        open_files(tmp_path, "parquet")
+
+
+def test_tensors_have_the_shape_of_their_file_where_another_column_widens(tmp_path: Path) -> None:
+    def table(shape: str, column: pa.Array) -> pa.Table:
+        metadata = {EXTENSION_NAME: RAY_TENSORS[0], EXTENSION_METADATA: shape}
+        field = pa.field("x", pa.list_(pa.int64()), metadata=metadata)
+        schema = pa.schema([field, pa.field("v", column.type)])
+        return pa.table([pa.array([[1, 2, 3, 4, 5, 6]]), column], schema=schema)
+
+    narrow = pa.array([1], pa.int32())
+    write_parquet(tmp_path, table("[2, 3]", narrow), table("[3, 2]", pa.array([LARGE])))
+
+    found = read_all(open_files(tmp_path, "parquet"))
+
+    assert values_of(found) == {
+        "x": [[[1, 2, 3], [4, 5, 6]], [[1, 2], [3, 4], [5, 6]]],
+        "v": [1, LARGE],
+    }
 
 
 def test_an_integer_that_floats_would_round_is_refused_with_its_file(tmp_path: Path) -> None:
@@ -369,6 +401,24 @@ def test_every_one_of_many_files_has_a_say(tmp_path: Path) -> None:
     write_lines(tmp_path, "csv", ["v\n1\n"] * 17 + ["v\n0.5\n"] + ["v\n1\n"] * 17)
 
     assert dtypes_of(open_files(tmp_path, "csv")) == {"v": "float64"}
+
+
+def test_a_bad_row_of_a_file_that_is_looked_at_in_passing_is_told_when_it_is_read(
+    tmp_path: Path,
+) -> None:
+    write_lines(tmp_path, "csv", ["v,w\n1,2\n", "v,w\n1\n", *["v,w\n1,2\n"] * 30])
+    source = open_files(tmp_path, "csv")
+
+    with pytest.raises(DataError, match=r"001\.csv: byte 4: .*Expected 2 columns, got 1"):
+        read_all(source)
+
+
+def test_integers_of_the_training_run_have_no_missing_values(tmp_path: Path) -> None:
+    write_lines(tmp_path, "csv", ["a,b\n1,2\n", "a\n3\n"])
+    source = open_files(tmp_path, "csv", {"types": {"b": "int64"}})
+
+    with pytest.raises(DataError, match="no value in column b of type int64"):
+        read_all(source)
 
 
 def test_of_very_many_files_the_same_ones_are_looked_at_each_time(
