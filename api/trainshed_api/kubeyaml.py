@@ -106,6 +106,26 @@ def parse_yaml(text: str, source: str) -> list[JsonValue]:
     return [document for document in documents if document is not None]
 
 
+def line_of(path: str, text: str) -> int | None:
+    """Return the line of a field in a valid document, or of the part of its path that exists.
+
+    path: as in error texts, `spec.data.datasets.train.transforms[0].use`.
+    """
+    node, line = _Loader(text).get_single_node(), None
+    for step in re.findall(r"[^.\[\]]+", path):
+        if isinstance(node, MappingNode):
+            pairs = [(key, value) for key, value in node.value if key.value == step]
+            if not pairs:
+                break
+            line, node = pairs[0][0].start_mark.line + 1, pairs[0][1]
+        elif isinstance(node, SequenceNode) and step.isdecimal() and int(step) < len(node.value):
+            node = node.value[int(step)]
+            line = node.start_mark.line + 1
+        else:
+            break
+    return line
+
+
 def parse_json(text: str) -> JsonValue:
     """Return the value of a JSON text.
 

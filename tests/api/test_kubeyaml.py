@@ -6,7 +6,7 @@ import pytest
 from pydantic import JsonValue
 
 from trainshed_api.errors import SpecError
-from trainshed_api.kubeyaml import parse_json, parse_yaml
+from trainshed_api.kubeyaml import line_of, parse_json, parse_yaml
 
 SCALARS: dict[str, JsonValue] = {
     "1e-3": 0.001,
@@ -178,3 +178,21 @@ def test_text_that_is_refused_is_named_with_its_place(case: str) -> None:
 def test_what_is_no_strict_json_is_left_to_yaml(text: str) -> None:
     with pytest.raises(ValueError, match=r"no JSON|twice|property name"):
         parse_json(text)
+
+
+LINES = {
+    "spec.train": 2,
+    "spec.data.transforms[1].use": 6,
+    "spec.data.transforms[5]": 4,
+    "spec.data.missing.field": 3,
+    "other": None,
+}
+
+
+@pytest.mark.parametrize(("path", "line"), LINES.items(), ids=LINES)
+def test_a_field_has_the_line_of_the_part_of_its_path_that_is_there(
+    path: str, line: int | None
+) -> None:
+    text = "spec:\n  train: a:b\n  data:\n    transforms:\n    - use: c:d\n    - use: e:f\n"
+
+    assert line_of(path, text) == line

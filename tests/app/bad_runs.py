@@ -189,14 +189,15 @@ CASES: dict[str, Case] = {
                 }
             }
         ),
-        [
-            "spec.data.datasets.train.read.columns: got label; expected one of x, y, row "
-            "(FOLDER/rows/"
-        ],
+        ["test.yaml:1: spec.data.datasets.train.read.columns: got label; expected one of x, y"],
     ),
-    "a column that one file lacks": Case(
+    "a column of another type in one file": Case(
         make_spec(),
-        ["read.columns: got y; expected one of x"],
+        [
+            "train.read.path: got",
+            "part-9.parquet",
+            "Leave the column out by read.columns, or write",
+        ],
         add_file_without_column,
     ),
     "a column of texts": Case(
@@ -211,7 +212,7 @@ CASES: dict[str, Case] = {
         make_spec(),
         [
             "spec.data.datasets.train.read.path: got FOLDER/rows/part-9.parquet; expected a "
-            "parquet file ("
+            "parquet file. Write it again, or set read.format. Reported: "
         ],
         add_text_file,
     ),
@@ -237,7 +238,7 @@ CASES: dict[str, Case] = {
     "a transform that fails on the first rows": Case(
         make_spec(data=make_data(transforms=[{"use": "users_module:fail"}])),
         [
-            "error: spec.data.datasets.train.transforms[0].use: ",
+            "test.yaml:1: spec.data.datasets.train.transforms[0].use: ",
             "users_module:fail raised KeyError: 'z'",
         ],
     ),
@@ -265,7 +266,7 @@ CASES: dict[str, Case] = {
     "a function of batches that fails on the first rows": Case(
         make_spec(data=make_data("names", feed={"collate": {"use": "users_module:fail"}})),
         [
-            "error: spec.data.datasets.train.feed.collate.use: ",
+            "test.yaml:1: spec.data.datasets.train.feed.collate.use: ",
             "users_module:fail raised KeyError: 'z'",
         ],
         add_names,

@@ -101,11 +101,18 @@ def test_every_mistake_is_said_at_once(folder: Path) -> None:
     said = trainshed_here("run", str(file))
     assert said.code == EXIT_INVALID
     assert sorted(said.stderr.splitlines()) == [
-        "error: spec.epochs: got 0; expected an integer >= 1 and <= 2147483647",
-        'error: spec.precision: got "double"; expected one of float32, tensorfloat32, bfloat16, '
-        "float16",
-        'error: spec.sead: unknown field; did you mean "seed"?',
+        f"error: {file}:1: spec.epochs: got 0; expected an integer >= 1 and <= 2147483647",
+        f'error: {file}:1: spec.precision: got "double"; expected one of float32, tensorfloat32, '
+        "bfloat16, float16",
+        f'error: {file}:1: spec.sead: unknown field; did you mean "seed"?',
     ]
+
+
+def test_a_value_of_the_command_line_has_no_line_of_the_file(folder: Path) -> None:
+    file = write_run(folder, "test", **make_spec())
+
+    said = trainshed_here("validate", str(file), "--set", "spec.epochs=0")
+    assert said.stderr.startswith("error: spec.epochs: got 0; expected an integer")
 
 
 def test_a_run_that_another_driver_is_at_work_on_is_left_alone(folder: Path) -> None:
@@ -159,7 +166,7 @@ FILES: dict[str, FileCase] = {
                 "spec": {"train": "users_module:train"},
             }
         ),
-        'error: metadata.name: got "Digits_1"; expected at most 40 of a-z, 0-9 and -',
+        'error: run.yaml:1: metadata.name: got "Digits_1"; expected at most 40 of a-z, 0-9 and -',
     ),
 }
 
@@ -190,8 +197,8 @@ def test_all_commands_say_the_same(
     said = trainshed_here(command, str(file))
     assert said.code == EXIT_INVALID
     assert said.stderr == (
-        f"error: spec.data.datasets.train.read.path: got {folder}/nowhere; expected a parquet "
-        "file or folder that exists\n"
+        f"error: {file}:1: spec.data.datasets.train.read.path: got {folder}/nowhere; expected a "
+        "parquet file or folder that exists\n"
     )
 
 
@@ -261,7 +268,7 @@ def test_a_process_starts_no_other_and_does_not_import_ray(
 
     assert output.code == EXIT_INVALID
     error, imported = output.stderr.splitlines()
-    assert error.startswith(f"error: {want}")
+    assert error.startswith(f"error: {file}:1: {want}")
     assert imported == "imported:"
     assert mark.processes() == []
     assert not run_folder(file).exists()
