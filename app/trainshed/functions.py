@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import ModuleType
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from trainshed_api.frameworks import FrameworkName
 
 # What a function calls that makes its own batches.
@@ -157,6 +160,35 @@ def check_config(use: str, config: Mapping[str, object]) -> None:
     except ValueError as error:
         expected = str(error) or f"another one: {use} refuses it"
         raise SpecError([Problem("spec.config", None, expected)]) from error
+
+
+def check_rows(
+    use: str, config: Mapping[str, object], dataset: str, columns: Mapping[str, NDArray[np.generic]]
+) -> None:
+    """Let the module of a training function refuse the first rows of a dataset.
+
+    A module may have a function `check_rows(config, columns)` beside its training function; it
+    raises ValueError.
+
+    Args:
+        use: the training function.
+        config: of the spec.
+        dataset: the name of the dataset.
+        columns: its first rows after the transforms, by column.
+
+    Raises:
+        SpecError: with what it finds.
+    """
+    check = getattr(_module(use, "spec.train"), "check_rows", None)
+    if check is None:
+        return
+    try:
+        check(dict(config), columns)
+    except SpecError:
+        raise
+    except ValueError as error:
+        field = f"spec.data.datasets.{dataset}"
+        raise SpecError([Problem(field, None, str(error))]) from error
 
 
 def _module(use: str, field: str) -> ModuleType:

@@ -20,6 +20,7 @@ from trainshed.data.sources.stratifying import KnownStrata
 from trainshed.functions import (
     check_config,
     check_framework_of,
+    check_rows,
     find,
     find_for_rows,
     find_training_function,
@@ -67,6 +68,8 @@ if TYPE_CHECKING:
     from trainshed_api.v1alpha1 import DatasetSpec, TrainingRun, TrainingRunSpec
 
 
+# Datasets that the built-in programs read, and have judged before the start.
+PROGRAM_DATASETS = ("train", "valid")
 # Column of labels, if spec.config names no other.
 LABEL = "label"
 
@@ -216,6 +219,10 @@ def _plans(
             mixes = [each for each in datasets.values() if name in (each.read.mix or ())]
             found[name] = _plan(name, dataset, spec, home, memory, known, mixes, record)
     plans = {name: looked.plan for name, looked in found.items()}
+    for name in PROGRAM_DATASETS:
+        looked = found.get(name)
+        if spec.train and looked and looked.sample and not looked.plan.collate:
+            check_rows(spec.train, spec.config, name, looked.sample)
     check_holdouts(plans, datasets)
     for name, dataset in datasets.items():
         if dataset.read.mix is not None:

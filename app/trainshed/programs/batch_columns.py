@@ -1,13 +1,14 @@
 """Columns of a batch by their name."""
 
 from collections.abc import Mapping
-
-from torch import Tensor
+from typing import TypeVar
 
 from trainshed_api.errors import no_column
 
+Column = TypeVar("Column")
 
-def pick(batch: Mapping[str, Tensor], column: str) -> Tensor:
+
+def pick(batch: Mapping[str, Column], column: str) -> Column:
     """Return a column.
 
     Raises:

@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import Field, JsonValue, model_validator
 
 import trainshed.boosting
+from trainshed.programs.batch_columns import pick
 from trainshed.programs.options import Options, fault
 from trainshed_api.errors import nearest
 
@@ -191,6 +192,17 @@ def check_config(config: dict[str, object]) -> None:
             raise fault(f"params.{name}", options.params[name], " or ".join(right))
     if importlib.util.find_spec("xgboost") is not None:
         _ask_xgboost(options.params)
+
+
+def check_rows(config: dict[str, object], columns: Mapping[str, NDArray[np.generic]]) -> None:
+    """Refuse first rows that `train` would refuse.
+
+    Raises:
+        ValueError: naming the column.
+    """
+    options = BoostedTreesOptions.read(config)
+    for name in filter(None, [options.label, *options.features, options.weight, options.group]):
+        pick(columns, name)
 
 
 def _check_classes(options: BoostedTreesOptions, matrix: Matrix) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 import trainshed.keras
+from trainshed.programs import tabular
 from trainshed.programs.batch_columns import pick
 from trainshed.programs.label_guard import LabelGuard
 from trainshed.programs.models import mlp
@@ -47,6 +48,11 @@ def train(config: dict[str, object]) -> None:
         return features.numpy(), targets.numpy()
 
     run.fit(pair, scored=["valid"] if "valid" in run.datasets else [])
+
+
+def check_rows(config: dict[str, object], columns: dict[str, Array]) -> None:
+    """Refuse first rows that `train` would refuse, as the tabular program does."""
+    tabular.check_rows(config, columns)
 
 
 def check_config(config: dict[str, object]) -> None:

@@ -25,9 +25,10 @@ spec:
   config: {features: [sepal, petal], label: species, classes: 3, widths: [32, 32]}
 ```
 
-`trainshed validate FILE` checks the options and names the nearest one for an unknown name. Each
-program trains on the dataset `train` and, if there is a dataset `valid`, evaluates on it after each
-epoch.
+`trainshed validate FILE` checks the options and names the nearest one for an unknown name. It
+also checks the first rows: columns that are missing, the size of pictures, the number of features.
+Each program trains on the dataset `train` and, if there is a dataset `valid`, evaluates on it after
+each epoch.
 """
 
 _PROGRAMS: Final = (

@@ -5,6 +5,7 @@ Features are any columns of numbers; a column may hold one number a row or an ar
 Shape letters: B rows of a batch, F features, K classes.
 """
 
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -109,6 +110,18 @@ def check_config(config: dict[str, object]) -> None:
     """
     with torch.device("meta"):  # no memory for weights that nobody trains
         build_model(config)
+
+
+def check_rows(config: dict[str, object], columns: Mapping[str, NDArray[np.generic]]) -> None:
+    """Refuse first rows that `train` would refuse.
+
+    Raises:
+        ValueError: naming the column.
+    """
+    options = TabularOptions.read(config)
+    pick(columns, options.label)
+    features = {name: torch.from_numpy(pick(columns, name).copy()) for name in options.features}
+    join_features(features, options.features, options.num_inputs)
 
 
 def build_model(config: dict[str, object]) -> tuple[TabularOptions, nn.Sequential]:

@@ -3,7 +3,11 @@
 Datasets: `train`, and `valid`, if there is one, for what is measured after each epoch.
 """
 
+from collections.abc import Mapping
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -64,6 +68,18 @@ def check_config(config: dict[str, object]) -> None:
     """
     with torch.device("meta"):  # no memory for weights that nobody trains
         build_model(config)
+
+
+def check_rows(config: dict[str, object], columns: Mapping[str, NDArray[np.generic]]) -> None:
+    """Refuse first rows that `train` would refuse.
+
+    Raises:
+        ValueError: naming the column.
+    """
+    with torch.device("meta"):
+        options, _ = build_model(config)
+    pick(columns, "label")
+    to_model_input(torch.from_numpy(pick(columns, "image").copy()), options)
 
 
 def build_model(config: dict[str, object]) -> tuple[ImageOptions, nn.Module]:

@@ -337,3 +337,51 @@ def test_too_small_a_buffer_for_rows_sorted_by_label_is_said(
 
     assert len(notes) == bool(want)
     assert all(want in note and "use mode global" in note for note in notes)
+
+
+# The program, its config, and what is said of rows with the columns x, label and image.
+UNFIT: dict[str, tuple[str, str, dict[str, JsonValue], str]] = {
+    "pictures of another size": (
+        "vision",
+        "torch",
+        {"imageSize": 28, "channels": 1, "classes": 2},
+        'spec.data.datasets.train: column "image": pictures have the shape (8, 8, 1), but '
+        "spec.config.imageSize 28",
+    ),
+    "a feature that is not there": (
+        "tabular",
+        "torch",
+        {"features": ["x", "z"]},
+        'spec.data.datasets.train: there is no column "z"; expected one of x, label, image',
+    ),
+    "features of another length": (
+        "tabular",
+        "torch",
+        {"features": ["x"], "inputs": 3},
+        "spec.config.inputs: got 3; expected 1",
+    ),
+    "a label that is not there": (
+        "boosted_trees",
+        "xgboost",
+        {"label": "diagnoses"},
+        'spec.data.datasets.train: there is no column "diagnoses"',
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNFIT)
+def test_rows_that_a_program_cannot_train_on_are_refused_before_the_start(
+    case: str, tmp_path: Path
+) -> None:
+    program, framework, config, want = UNFIT[case]
+    pictures = pa.FixedShapeTensorArray.from_numpy_ndarray(np.zeros((20, 8, 8), np.uint8))
+    rows = {"x": np.zeros(20, np.float32), "label": np.arange(20) % 2, "image": pictures}
+    (tmp_path / "rows").mkdir()
+    pq.write_table(pa.table(rows), tmp_path / "rows" / "0.parquet")
+    use = f"trainshed.programs.{program}:train"
+    run = make_run(train=use, framework=framework, config=config, data=make_data())
+
+    with pytest.raises(SpecError) as caught:
+        prepare(run, RunLocation(Disk(tmp_path)))
+
+    assert str(caught.value).startswith(want)
