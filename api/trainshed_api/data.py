@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 from pydantic import ConfigDict, Field, model_validator
 
-from trainshed_api.errors import Problem, RuleError
+from trainshed_api.errors import Problem, RuleError, one_of
 from trainshed_api.rows import ReadSpec
 from trainshed_api.schema import MOST_COUNT, Boolean, Count, Integer, SpecModel, annotate
 from trainshed_api.transforms import AugmentSpec, CollateSpec, TaskSpec, TransformSpec
@@ -319,9 +319,9 @@ def _check_mixed(datasets: Mapping[str, DatasetSpec], place: str, part: str) -> 
     """Yield why a dataset cannot be mixed; place: where the mix names it."""
     dataset = datasets.get(part)
     if dataset is None or dataset.read.mix is not None:
-        known = ", ".join(name for name, each in datasets.items() if each.read.mix is None)
+        known = [name for name, each in datasets.items() if each.read.mix is None]
         got = "no such dataset" if dataset is None else "a mix itself"
-        yield Problem(place, got, f"one of: {known or 'none is there'}")
+        yield Problem(place, got, one_of(part, known) if known else "a dataset that is no mix")
         return
     if dataset.shuffle.mode not in ("auto", "none", "files", "blocks"):
         expected = "none, files or blocks in a mix, whose own bufferSize moves single rows"

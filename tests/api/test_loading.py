@@ -278,11 +278,11 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a mix of what is not there": Mistake(
         {"data": {"datasets": {"train": {"read": {"mix": {"a": 1}}}, "b": make_dataset()}}},
-        "spec.data.datasets.train.read.mix.a: got no such dataset; expected one of: b",
+        "spec.data.datasets.train.read.mix.a: got no such dataset; expected one of b",
     ),
     "a mix of a mix": Mistake(
         make_mix(b={"read": {"mix": {"a": 1}}}),
-        "spec.data.datasets.train.read.mix.b: got a mix itself; expected one of: a",
+        "spec.data.datasets.train.read.mix.b: got a mix itself; expected one of a",
     ),
     "a weight of nothing": Mistake(
         make_mix(weights={"a": 1, "b": 0}),

@@ -25,7 +25,7 @@ from trainshed.planning.paths import home_of, locate_source
 from trainshed.retry import READS
 from trainshed.storage.addresses import is_web
 from trainshed.storage.disk import Disk
-from trainshed_api.errors import Problem, RuleError, SpecError, show_value
+from trainshed_api.errors import Problem, RuleError, SpecError, one_of, show_value
 from trainshed_api.formats import options_of
 from trainshed_api.loading import load_file, set_value
 from trainshed_api.rows import ReadSpec
@@ -139,8 +139,9 @@ def open_dataset(file: Path, name: str, cpus: int, *, raw: bool) -> RowInput | G
     dataset = run.spec.data.datasets.get(name)
     field = f"spec.data.datasets.{name}"
     if dataset is None:
-        known = ", ".join(run.spec.data.datasets) or "none is there"
-        raise SpecError([Problem("--dataset", show_value(name), f"one of: {known}")])
+        known = run.spec.data.datasets
+        expected = one_of(name, known) if known else "a file that has datasets"
+        raise SpecError([Problem("--dataset", show_value(name), expected)])
     if dataset.read.mix is not None:
         parts = ", ".join(dataset.read.mix)
         expected = f"one that reads rows itself: --dataset with one of {parts}"

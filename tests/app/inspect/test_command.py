@@ -365,7 +365,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "no such dataset": (
         "show run.yaml --dataset valid",
-        'error: --dataset: got "valid"; expected one of: train, failing, made, both',
+        'error: --dataset: got "valid"; expected one of train, failing, made, both',
     ),
     "how a dataset is read, twice": (
         "show run.yaml --dataset train --columns x --format csv",

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from trainshed.data.sources.folder_walk import HIDDEN, files_below, legible, names_below
 from trainshed.storage.addresses import is_remote, is_web
 from trainshed.storage.folder import UNDERWAY
-from trainshed_api.errors import Problem, SpecError
+from trainshed_api.errors import Problem, SpecError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,11 +76,11 @@ def files_of(at: Folder, kind: str, suffixes: Sequence[str], field: str) -> list
         found = _without_folders(found, at)
     if not found:
         which = " or ".join(f"*{ending}" for ending in endings) or "any"
-        expected = (
-            f"a folder with {which} files"
-            if at.exists()
-            else f"a {kind} file or folder that exists"
-        )
+        expected = f"a folder with {which} files"
+        if not at.exists():
+            near = nearest(at.name, at.parent.names()) if at.path and at.name else None
+            there = f". Did you mean {at.parent}/{near}?" if near else ""
+            expected = f"a {kind} file or folder that exists{there}"
         raise SpecError([Problem(f"{field}.path", str(at), expected)])
     return _named(found, field)
 

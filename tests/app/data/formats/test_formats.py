@@ -86,6 +86,13 @@ def test_only_the_columns_that_are_asked_for_are_read(tmp_path: Path, kind: Kind
     assert list(read_all(source, ["x"])) == ["x"]
 
 
+def test_a_near_name_is_offered_for_a_path(tmp_path: Path) -> None:
+    (tmp_path / "training_rows").mkdir()
+
+    with pytest.raises(SpecError, match=rf"that exists. Did you mean {tmp_path}/training_rows\?"):
+        open_files(tmp_path / "training-row", "csv")
+
+
 def test_a_near_name_is_offered_for_a_column(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("Pixel_1,label\n1,2\n")
 
