@@ -110,9 +110,11 @@ fmt: setup ## Rewrite the sources in the one format, and what README.md shows of
 	@$(BIN)/ruff format $(SOURCES)
 	@$(BIN)/python hack/readme.py
 
-generate: setup ## Write generated files again: the chart's README, manifests/install.yaml, hack/messages.txt
+generate: setup ## Write generated files again: CRD, chart's README, manifests, references, hack/messages.txt
 	@$(BIN)/python -m hack.chart
 	@$(BIN)/python -m hack.messages
+	@$(BIN)/python -m trainshed_api.reference > docs/trainingrun.md
+	@$(BIN)/python -m trainshed.programs.reference > docs/programs.md
 
 lock: ## Resolve the requirements again (UPGRADE=1 takes newer versions)
 	@hack/lock.sh
