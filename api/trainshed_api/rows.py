@@ -32,11 +32,25 @@ _TABLES = ("delta", "iceberg", "lance")
 
 
 class HoldoutSpec(SpecModel):
-    """Which part of the rows is read if two datasets share files: random, and fixed."""
+    """Which part of the rows is read if two datasets share files: random or by time, and fixed."""
 
-    share: Share = Field(
-        description="Fraction of the rows in the holdout: approximate, or exact with `stratify`.",
+    share: Share | None = Field(
+        default=None,
+        description="Fraction of the rows in the holdout: approximate, or exact with `stratify`. "
+        "With `by`, the approximate fraction of its values. Set this or `before`.",
         json_schema_extra=annotate("app", "never"),
+    )
+    by: NonEmpty | None = Field(
+        default=None,
+        description="Column of the files, such as a user or a patient. All rows with the same "
+        "value are on the same side. With `before`, the column of the time.",
+        json_schema_extra=annotate("app", "never"),
+    )
+    before: NonEmpty | None = Field(
+        default=None,
+        description='Value of the column `by`, such as "2026-01-31": all later rows, and those of '
+        "this value, are the holdout. Rows without a value are outside it.",
+        json_schema_extra=annotate("app", "never", only_with="by"),
     )
     keep: Literal["rest", "held"] = Field(
         description="rest: the rows outside the holdout. held: the rows in the holdout.",
@@ -57,6 +71,22 @@ class HoldoutSpec(SpecModel):
         " the run starts.",
         json_schema_extra=annotate("app", "never"),
     )
+
+    @model_validator(mode="after")
+    def _has_one_rule(self) -> Self:
+        problems = []
+        if self.share is None and self.before is None:
+            expected = "a number between 0 and 1, such as 0.2, or `by` and `before`"
+            problems.append(Problem("share", None, f"missing; expected {expected}"))
+        if self.share is not None and self.before is not None:
+            problems.append(Problem("share", f"{self.share:g}", "no value with before"))
+        if self.before is not None and self.by is None:
+            problems.append(Problem("before", self.before, "no value without by"))
+        if self.stratify is not None and self.by is not None:
+            problems.append(Problem("stratify", self.stratify, "no value with by"))
+        if problems:
+            raise RuleError(problems)
+        return self
 
 
 class ReadSpec(SpecModel):
@@ -163,7 +193,7 @@ class ReadSpec(SpecModel):
             "path": (self.path, "format"),
             "columns": (self.columns, "format"),
             "where": (self.where, "format"),
-            "holdout": (self.holdout and self.holdout.share, "format"),
+            "holdout": (self.holdout and (self.holdout.share or self.holdout.by), "format"),
             "endpoint": (self.endpoint, "format"),
             "region": (self.region, "format"),
             "localCache": (self.local_cache, "format"),

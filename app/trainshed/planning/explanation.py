@@ -184,6 +184,9 @@ def _selecting(source: Source) -> Iterator[str]:
             there = f"{rows} of {strata.rows}, {share:.1%} of each of {strata.values} values"
             yield f"holdout   rows {part} by {held.stratify}: {there}"
             yield f"holdout   planning reads column {held.stratify} of all rows once"
+        elif held.by:
+            of_values = f"about {selection.share:.1%} of its values, chosen at random"
+            yield f"holdout   rows {part} by {held.by}: {of_values}"
         else:
             yield f"holdout   rows {part}, about {selection.share:.1%}, chosen at random"
 

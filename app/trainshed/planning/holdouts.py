@@ -1,4 +1,4 @@
-"""Datasets that deal out rows of the same files: each row has one place there, so it is in one."""
+"""Checks datasets that divide the rows of the same files: each row must be in one of them."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class _Part(NamedTuple):
 
 
 def check_holdouts(plans: Mapping[str, DatasetPlan], specs: Mapping[str, DatasetSpec]) -> None:
-    """Refuse two datasets that have each row once between them, but for how they number rows.
+    """Refuse two sides of a split that choose rows by other rules, or number them in other ways.
 
-    With `stratify` the check is made where the values are read.
+    Whether both find the same values with `stratify` is checked where the values are read.
 
     Args:
         plans: of the datasets that have files.
@@ -44,7 +44,7 @@ def check_holdouts(plans: Mapping[str, DatasetPlan], specs: Mapping[str, Dataset
     parts = [
         _Part(f"{plan.field}.read", specs[name].read, plan.source, holdout)
         for name, plan in plans.items()
-        if plan.source and (holdout := plan.source.scan.selection.holdout) and not holdout.stratify
+        if plan.source and (holdout := plan.source.scan.selection.holdout)
     ]
     for one, other in combinations(parts, 2):
         if _are_sides(one.holdout, other.holdout) and _share_files(one.source, other.source):
@@ -73,7 +73,13 @@ def _share_files(one: Source, other: Source) -> bool:
 def _differences(one: _Part, other: _Part) -> Iterator[Problem]:
     """Yield what of two sides may give a row two places."""
     a, b = one.source.scan, other.source.scan
-    if _is_by_file(one.source) and _is_by_file(other.source):
+    rules = [(part.holdout.by, part.holdout.stratify) for part in (one, other)]
+    for name, wanted, value in zip(("by", "stratify"), *rules, strict=True):
+        if wanted != value:
+            expected = f"{wanted or 'no value'}, as {one.field}: else rows are in both datasets"
+            yield Problem(f"{other.field}.holdout.{name}", value or "nothing", expected)
+    is_by_position = rules == [(None, None)] * 2
+    if not is_by_position or (_is_by_file(one.source) and _is_by_file(other.source)):
         return
     if a.format != b.format:
         expected = f"{a.format}, as {one.field}: {_WHY}"

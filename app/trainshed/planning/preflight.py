@@ -324,6 +324,7 @@ def _notes(spec: TrainingRunSpec, *, here: bool) -> Iterator[str]:
         if is_rays_anonymous(path):
             plain = without_anonymous(path)
             yield f"{field}.path: read without credentials; write {plain} and anonymous: true"
+        yield from _neighbour_notes(dataset, field)
     if spec.data.loader != "ray-data" or spec.data.loader_processes:
         yield (
             "spec.data.loader and loaderProcesses: deprecated, and without effect: Ray Data "
@@ -337,6 +338,24 @@ def _notes(spec: TrainingRunSpec, *, here: bool) -> Iterator[str]:
             yield (
                 f"spec.data.datasets.{name}.shuffle.bufferSize: {LOCAL_BUFFER} beside mode "
                 f"{shuffle.mode} means no buffer, as the default does; set another number for one"
+            )
+
+
+def _neighbour_notes(dataset: DatasetSpec, field: str) -> Iterator[str]:
+    """Yield that rows which belong together are on both sides of a random split."""
+    holdout = dataset.read.holdout
+    if holdout is None or holdout.share is None or holdout.by:
+        return
+    if dataset.read.format == "video":
+        yield (
+            f"{field}.holdout: frames of one video are in training and in the holdout, and are "
+            "nearly equal. Set `by: path` to have each video on one side."
+        )
+    for transform in dataset.transforms:
+        if transform.kind == "groups":
+            yield (
+                f"{field}.holdout: rows of one group of {transform.use} are in training and in the "
+                f"holdout. Set `by: {transform.by[0]}` to have each group on one side."
             )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +36,7 @@ from tests.app.data.sample_files import (
     in_tfrecords,
     orders,
     vectors_to_mix,
+    visits,
 )
 
 Check = Callable[[Sample], None]
@@ -104,6 +106,27 @@ def check_strata(sample: Sample) -> None:
     assert {prefetcher: held.count(prefetcher) for prefetcher in CARRIERS} == dict.fromkeys(
         CARRIERS, 4
     )
+
+
+def check_sides(column: str) -> Check:
+    """Hold each value of a column of visits to be on one side, and both sides to have some."""
+    values = dict(zip(*(visits()[name].to_pylist() for name in ("price", column)), strict=True))
+
+    def check(sample: Sample) -> None:
+        train, valid = (sample.rows(name)["price"] for name in ("train", "valid"))
+        assert sorted([*train, *valid]) == sorted(values)
+        sides = [{values[price] for price in prices} for prices in (train, valid)]
+        assert sides[0].isdisjoint(sides[1])
+        assert len(sides[0]) > len(sides[1]) > 0
+
+    return check
+
+
+def check_after(sample: Sample) -> None:
+    """Hold the sides to meet at the first of March."""
+    check_sides("day")(sample)
+    assert min(sample.rows("valid")["price"]) == (date(2026, 3, 1) - date(2026, 1, 1)).days
+    assert max(sample.rows("train")["price"]) == 58
 
 
 def check_mix(sample: Sample) -> None:
@@ -272,6 +295,8 @@ HERE: dict[str, Case] = {
     "cache-workers": Case(FLIGHTS, check_kept_by_workers),
     "choosing-rows": Case(in_parquet(flights(400)), check_choosing),
     "stratify": Case(in_parquet(flights(120)), check_strata),
+    "holdout-by-value": Case(in_parquet(visits(), "visits"), check_sides("user")),
+    "holdout-by-time": Case(in_parquet(visits(), "visits"), check_after),
     "mix": Case(vectors_to_mix, check_mix, ("spec.data.datasets.train.rowsPerEpoch=100",)),
     "bad-records": Case(orders, check_bad_records),
     "transforms": Case(FLIGHTS, check_transforms),

@@ -5,6 +5,7 @@ import json
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -213,6 +214,20 @@ def clicks(home: Path) -> None:
         "bought": [time % 2 for time in times],
     }
     in_parquet(pa.table(table), "clicks")(home)
+
+
+def visits(rows: int = 120) -> pa.Table:
+    """Return visits of 40 users to a shop, one a day from the beginning of a year on."""
+    numbers = range(rows)
+    return pa.table(
+        {
+            "user": [f"user-{number % 40}" for number in numbers],
+            "day": [date(2026, 1, 1) + timedelta(days=number) for number in numbers],
+            "price": [float(number) for number in numbers],
+            "hour": [number % 24 for number in numbers],
+            "bought": [number % 2 for number in numbers],
+        }
+    )
 
 
 def both(*writes: Write) -> Write:

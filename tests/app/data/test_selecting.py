@@ -1,13 +1,16 @@
 """Rows that a condition or a part leaves out are left out everywhere, and nothing else is."""
 
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pydantic import JsonValue
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue, ValidationError
 
 from tests.app.data.builders_formats import FIELD, write_csv, write_pictures
 from trainshed.data.sampler.dataset_plan import plan_dataset
@@ -43,7 +46,8 @@ def opened(folder: Path, form: str = "parquet", **read: JsonValue) -> tuple[Sour
     memory, sample = CacheMemory(2**30, 2**30), Measured(20.0, keeps_rows=True)
     plan = plan_dataset("train", spec, source, sample, memory, 1)
     rows = [read_whole(reading(plan), fragment) for fragment in source.fragments]
-    return source, join([table for table in rows if table])
+    tables = [table for table in rows if table]
+    return source, join(tables) if tables else {}
 
 
 Holds = Callable[[int], bool]
@@ -198,6 +202,101 @@ def test_pictures_are_chosen_by_names_that_nobody_reads(tmp_path: Path) -> None:
 
     assert sorted(found) == ["image", "label"]
     assert found["label"].tolist() == [1]
+
+
+@given(
+    files=st.lists(
+        st.lists(st.none() | st.integers(-(2**62), 2**62) | st.integers(0, 9)), min_size=1
+    ),
+    share=st.sampled_from([0.1, 0.5, 0.8]),
+    seed=st.integers(0, 99),
+)
+@settings(deadline=None, max_examples=40)
+def test_no_value_of_by_is_on_both_sides(
+    tmp_path_factory: pytest.TempPathFactory,
+    files: list[list[int | None]],
+    share: float,
+    seed: int,
+) -> None:
+    """Whatever file a value is in, and whether that file has missing values beside it."""
+    folder = tmp_path_factory.mktemp("users")
+    users = [7, *(user for part in files for user in part)]
+    ids = iter(range(len(users)))
+    for number, part in enumerate([[7], *files]):
+        columns = {"user": pa.array(part, pa.int64()), "id": list(islice(ids, len(part)))}
+        schema = pa.schema({"user": pa.int64(), "id": pa.int64()})
+        pq.write_table(pa.table(columns, schema), folder / f"{number:03}.parquet")
+    rest, held = (
+        opened(
+            folder,
+            columns=["id"],
+            holdout={"share": share, "keep": keep, "by": "user", "seed": seed},
+        )[1].get("id", np.empty(0, int))
+        for keep in ("rest", "held")
+    )
+
+    assert sorted([*rest.tolist(), *held.tolist()]) == list(range(len(users)))
+    assert {users[row] for row in rest}.isdisjoint(users[row] for row in held)
+
+
+def test_by_holds_out_about_the_share_of_the_values_and_all_their_rows(folder: Path) -> None:
+    parts = {
+        keep: opened(folder, holdout={"share": 0.25, "keep": keep, "by": "id"})[1]["id"]
+        for keep in ("held", "rest")
+    }
+
+    assert len(parts["held"]) == pytest.approx(ROWS / 4, rel=0.15)
+    assert len(parts["held"]) + len(parts["rest"]) == ROWS
+
+
+@pytest.mark.parametrize(("before", "first"), [("750", 750), ("749.5", 750), ("-3", 0)])
+def test_a_split_by_time_holds_out_what_is_not_before_it(
+    folder: Path, before: str, first: int
+) -> None:
+    rule: dict[str, JsonValue] = {"by": "id", "before": before}
+    _, held = opened(folder, holdout={**rule, "keep": "held"}, where="id != 1999")
+    _, rest = opened(folder, holdout={**rule, "keep": "rest"}, where="id >= 0")
+
+    assert held["id"].tolist() == list(range(first, 1999))
+    assert rest.get("id", np.empty(0)).tolist() == list(range(first))
+
+
+def test_rows_without_a_time_are_outside_the_holdout(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": range(4), "day": [3, None, 1, 2]}), tmp_path / "a.parquet")
+    rule: dict[str, JsonValue] = {"by": "day", "before": "2"}
+
+    held, rest = (
+        opened(tmp_path, columns=["id"], holdout={**rule, "keep": keep})[1]["id"].tolist()
+        for keep in ("held", "rest")
+    )
+
+    assert (held, rest) == ([0, 3], [1, 2])
+
+
+SPLITS: dict[str, tuple[dict[str, JsonValue], str]] = {
+    "no rule": ({}, "share: missing; expected a number between 0 and 1"),
+    "two rules": (
+        {"share": 0.1, "by": "id", "before": "3"},
+        "share: got 0.1; expected no value with before",
+    ),
+    "a time of no column": ({"before": "3"}, "before: got 3; expected no value without by"),
+    "a share of each value, on one side": (
+        {"share": 0.1, "by": "id", "stratify": "odd"},
+        "stratify: got odd; expected no value with by",
+    ),
+    "a column that is not there": (
+        {"share": 0.1, "by": "user"},
+        r"holdout\.by: got user; expected one of id, half, a word, odd",
+    ),
+}
+
+
+@pytest.mark.parametrize(("rule", "want"), SPLITS.values(), ids=SPLITS)
+def test_a_split_without_one_rule_is_refused(
+    folder: Path, rule: dict[str, JsonValue], want: str
+) -> None:
+    with pytest.raises((ValidationError, SpecError), match=want):
+        opened(folder, holdout={"keep": "held", **rule})
 
 
 def test_another_seed_holds_other_rows_out(folder: Path) -> None:

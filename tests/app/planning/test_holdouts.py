@@ -107,6 +107,16 @@ REFUSED = {
     ),
     "the held ones first": sides(HELD, REST),
     "a smaller share that is held": sides(REST, {"share": 0.2, "keep": "held"}),
+    "a side by value, and one by position": Case(
+        {"format": "csv", "holdout": {**REST, "by": "name"}},
+        {"format": "csv", "holdout": HELD},
+        r"valid\.read\.holdout\.by: got nothing; expected name, as spec\.data\.datasets\.train",
+    ),
+    "one that is stratified": Case(
+        {"format": "csv", "holdout": REST},
+        {"format": "csv", "holdout": {**HELD, "stratify": "name"}},
+        r"valid\.read\.holdout\.stratify: got name; expected no value, as",
+    ),
 }
 
 
@@ -138,6 +148,10 @@ ACCEPTED = {
     "other folders": Case(
         {"format": "csv", "options": {"multiline": True}}, {"format": "csv", "path": "both"}
     ),
+    "sides by a value, which no position changes": Case(
+        {"format": "video", "options": {"every": 5}, "holdout": {**REST, "by": "number"}},
+        {"format": "video", "columns": ["number"], "holdout": {**HELD, "by": "number"}},
+    ),
     "the same side twice": sides(HELD, HELD),
     "other seeds": sides(REST, {**HELD, "seed": 1}),
     "shares that have rows in common": sides(REST, {"share": 0.8, "keep": "held"}),
@@ -148,6 +162,36 @@ ACCEPTED = {
 @pytest.mark.parametrize("case", ACCEPTED.values(), ids=ACCEPTED)
 def test_what_moves_no_row_may_differ(home: Path, case: Case) -> None:
     assert list(look_at(home, case.train, case.valid).plans) == ["train", "valid"]
+
+
+def test_frames_of_one_video_on_both_sides_are_noted(home: Path) -> None:
+    def notes(**rule: JsonValue) -> list[str]:
+        sides: list[Read] = [
+            {"format": "video", "columns": ["number"], "holdout": {**side, **rule}}
+            for side in (REST, HELD)
+        ]
+        return [note for note in look_at(home, *sides).notes if "holdout" in note]
+
+    [train, valid] = notes()
+
+    assert train.startswith("spec.data.datasets.train.read.holdout: frames of one video are in")
+    assert valid.startswith("spec.data.datasets.valid.read.holdout: frames of one video are in")
+    assert notes(by="number") == []
+
+
+def test_a_group_on_both_sides_is_noted(home: Path) -> None:
+    options: JsonValue = {"length": 2, "columns": ["x"]}
+    use = "trainshed.transforms:windows"
+    transforms: JsonValue = [{"use": use, "kind": "groups", "by": ["name"], "options": options}]
+    read: Read = {"path": "csv", "format": "csv", "holdout": REST}
+    run = make_run(
+        train="tests.app.plain_functions:count_rows",
+        data={"datasets": {"train": {"read": read, "transforms": transforms}}},
+    )
+
+    [note] = [note for note in prepare(run, RunLocation(Disk(home))).notes if "holdout" in note]
+
+    assert note.endswith("Set `by: name` to have each group on one side.")
 
 
 def test_somebody_who_writes_a_table_meanwhile_ends_no_run(home: Path) -> None:

@@ -111,6 +111,7 @@ class Holdout:
         share: of the rows to hold out.
         held: whether to read the held-out rows, or the others.
         seed: of the random numbers that decide.
+        by: column of which each value is on one side.
         stratify: column for an exact share of each value.
         strata: for each value, up to which number rows are held out; None before the column was
             read.
@@ -119,6 +120,7 @@ class Holdout:
     share: float
     held: bool
     seed: int
+    by: str | None = None
     stratify: str | None = None
     strata: Strata | None = None
 
@@ -145,8 +147,8 @@ class Selection:
     def asked(self) -> tuple[str, ...]:
         """Return the columns that decide which rows are read."""
         where = columns_of(self.where) if self.where is not None else ()
-        stratify = self.holdout.stratify if self.holdout else None
-        return tuple(dict.fromkeys([*where, *([stratify] if stratify else [])]))
+        column = (self.holdout.by or self.holdout.stratify) if self.holdout else None
+        return tuple(dict.fromkeys([*where, *([column] if column else [])]))
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ from trainshed.storage.addresses import is_web, shown
 from trainshed.storage.scratch import NoRoomError
 from trainshed_api.errors import Problem, SpecError, one_of, show_value
 from trainshed_api.formats import options_of
-from trainshed_api.where import columns_of, parse_where
+from trainshed_api.where import Both, Compared, Missing, columns_of, parse_where
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from trainshed.storage.folder import Folder
     from trainshed_api.formats import FormatName
     from trainshed_api.rows import ReadSpec
+    from trainshed_api.where import Condition, Value
 
 FILES: Mapping[FormatName, Format] = {
     "csv": Csv(),
@@ -167,7 +168,7 @@ def _opened(
             floats=found.scan.floats,
             integers=found.scan.integers,
         )
-        return _selected(replace(found, scan=scan), selection, field)
+        return _selected(replace(found, scan=scan), selection, read, field)
     begun = replace(scan, format=read.format, options=options_of(read.format, read.options))
     contents = access.retry_policy.read(lambda: _open(at, read, begun, field, access))
     density = access.retry_policy.read(lambda: _density(contents, access.opened))
@@ -180,7 +181,7 @@ def _opened(
     digest = hashlib.sha256("".join(lines).encode()).hexdigest()
     likely = max(1, int(density * sum(fragment.num_bytes for fragment in fragments)))
     found = Source(tuple(fragments), tuple(files), scan.schema, digest, scan, likely)
-    return _selected(found, selection, field)
+    return _selected(found, selection, read, field)
 
 
 def _open(at: Folder, read: ReadSpec, scan: Scan, field: str, access: FileAccess) -> Contents:
@@ -206,12 +207,33 @@ def _reader(scan: Scan) -> Reader:
 
 def selection_of(read: ReadSpec) -> Selection:
     """Return the selection of rows in a spec's `read`."""
-    where = parse_where(read.where) if read.where else None
+    conditions = tuple(_conditions(read).values())
+    where = conditions[0] if len(conditions) == 1 else Both(conditions, all=True)
     held = read.holdout
-    if held is None:
-        return Selection(where)
-    is_held = held.keep == "held"
-    return Selection(where, Holdout(held.share, is_held, held.seed, held.stratify))
+    holdout = None
+    if held and held.share is not None:
+        holdout = Holdout(held.share, held.keep == "held", held.seed, held.by, held.stratify)
+    return Selection(where if conditions else None, holdout)
+
+
+def _conditions(read: ReadSpec) -> dict[str, Condition]:
+    """Return the conditions that all rows to read satisfy, by the field below `read`."""
+    found: dict[str, Condition] = {}
+    if read.where:
+        found["where"] = parse_where(read.where)
+    if read.holdout and read.holdout.by and read.holdout.before:
+        column, time = read.holdout.by, _number_or_text(read.holdout.before)
+        later = Compared(column, ">=", time)
+        earlier = Both((Compared(column, "<", time), Missing(column)), all=False)
+        found["holdout.before"] = later if read.holdout.keep == "held" else earlier
+    return found
+
+
+def _number_or_text(written: str) -> Value:
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(written)
+    return written
 
 
 def moving_options(scan: Scan) -> dict[str, JsonValue]:
@@ -243,14 +265,16 @@ def _say_delimiter(names: Sequence[str]) -> str:
     return f". Set options.delimiter to {show_value(found[0])}" if found else ""
 
 
-def _selected(source: Source, selection: Selection, field: str) -> Source:
+def _selected(source: Source, selection: Selection, read: ReadSpec, field: str) -> Source:
     """Return a source whose rows may be filtered."""
     if not selection:
         return source
-    if selection.where:
-        _check_columns(source.schema, columns_of(selection.where), f"{field}.where")
-        wrong = misfits(selection.where, source.schema) if source.schema else ()
-        if problems := [Problem(f"{field}.where", got, expected) for got, expected in wrong]:
+    if read.holdout and read.holdout.by:
+        _check_columns(source.schema, [read.holdout.by], f"{field}.holdout.by")
+    for name, condition in _conditions(read).items():
+        _check_columns(source.schema, columns_of(condition), f"{field}.{name}")
+        wrong = misfits(condition, source.schema) if source.schema else ()
+        if problems := [Problem(f"{field}.{name}", got, expected) for got, expected in wrong]:
             raise SpecError(problems)
     scan = replace(source.scan, selection=selection)
     likely = max(1, round(source.about_rows * selection.share))

@@ -31,6 +31,7 @@ from trainshed.data.sources.column_arrays import (
     take_rows,
 )
 from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.grouping import comparable, value_hashes
 from trainshed.data.sources.literals import MisfitError, compared_as, literal
 from trainshed.data.sources.stratifying import kinds_of
 from trainshed_api.where import (
@@ -144,11 +145,8 @@ def numbered(
         rows = each.rows if isinstance(each, BadRecord) else num_rows(each)
         numbers = np.arange(place, place + rows, dtype=np.int64)
         kept = np.ones(rows, dtype=np.bool_)
-        if holdout is not None and not holdout.stratify:
-            drawn = RowRandom(holdout.seed, 0, _numbers(scan, fragment, place, rows)).random()
-            kept &= (drawn < holdout.share) == holdout.held
-        elif holdout is not None and not isinstance(each, BadRecord):  # which has no value
-            kept &= _of_stratum(holdout, each, scan, fragment, place)
+        if holdout is not None:
+            kept &= _is_on_side(holdout, each, rows, scan, fragment, place)
         place += rows
         if isinstance(each, BadRecord):  # whether it satisfies a condition is unknown
             if kept.any():
@@ -262,6 +260,28 @@ def _names(scan: Scan, fragment: Fragment, place: int, rows: int) -> list[bytes]
     is_each = fragment.is_a_row_a_file
     paths = fragment.paths[place : place + rows] if is_each else (fragment.path,)
     return [f"{scan.name_of(path)} {begin}".encode() for path in paths]
+
+
+def _is_on_side(  # noqa: PLR0913, PLR0917 - rows, and where they are
+    holdout: Holdout,
+    found: Columns | BadRecord,
+    rows: int,
+    scan: Scan,
+    fragment: Fragment,
+    place: int,
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return which rows are on the side of the split that is read, shape (rows,)."""
+    if not (holdout.by or holdout.stratify):
+        keys = _numbers(scan, fragment, place, rows)
+    elif isinstance(found, BadRecord):  # it has no value
+        return np.ones(rows, dtype=np.bool_)
+    elif holdout.by:
+        [key] = comparable(found, (holdout.by,), "read.holdout.by")
+        keys = value_hashes(key).view(np.int64)
+    else:
+        return _of_stratum(holdout, found, scan, fragment, place)
+    drawn = RowRandom(holdout.seed, 0, keys).random()
+    return np.asarray((drawn < holdout.share) == holdout.held)
 
 
 def _of_stratum(

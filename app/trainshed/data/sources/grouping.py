@@ -41,7 +41,7 @@ def hashes(columns: Columns, function: Function) -> NDArray[np.uint64]:
         DataError: if a column does not exist, or cannot be compared.
     """
     field = function.beside("by")
-    keys = _keys(columns, function.by, field)
+    keys = comparable(columns, function.by, field)
     found = np.zeros(num_rows(columns), dtype=np.uint64)
     for name, key in zip(function.by, keys, strict=True):
         try:
@@ -64,8 +64,8 @@ def groups(columns: Columns, function: Function) -> tuple[Indices, Indices]:
         DataError: if a column does not exist, or cannot be compared.
     """
     rows = num_rows(columns)
-    by = _keys(columns, function.by, function.beside("by"))
-    inside = _keys(columns, function.order_by, function.beside("orderBy"))
+    by = comparable(columns, function.by, function.beside("by"))
+    inside = comparable(columns, function.order_by, function.beside("orderBy"))
     keys = {_HASH: pa.array(hashes(columns, function))}
     keys |= {str(number): key for number, key in enumerate([*by, *inside])}
     keys[_PLACE] = pa.array(np.arange(rows, dtype=np.int64))
@@ -107,7 +107,7 @@ def value_hashes(key: pa.Array) -> NDArray[np.uint64]:
     return found
 
 
-def _keys(columns: Columns, names: tuple[str, ...], field: str) -> list[pa.Array]:
+def comparable(columns: Columns, names: tuple[str, ...], field: str) -> list[pa.Array]:
     """Return columns that can be compared; numbers without missing values as float64."""
     found = []
     for name in names:
