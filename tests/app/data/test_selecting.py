@@ -220,9 +220,10 @@ def test_no_value_of_by_is_on_both_sides(
 ) -> None:
     """Whatever file a value is in, and whether that file has missing values beside it."""
     folder = tmp_path_factory.mktemp("users")
-    users = [7, *(user for part in files for user in part)]
+    parts: list[list[int | None]] = [[7], *files]
+    users = [user for part in parts for user in part]
     ids = iter(range(len(users)))
-    for number, part in enumerate([[7], *files]):
+    for number, part in enumerate(parts):
         columns = {"user": pa.array(part, pa.int64()), "id": list(islice(ids, len(part)))}
         schema = pa.schema({"user": pa.int64(), "id": pa.int64()})
         pq.write_table(pa.table(columns, schema), folder / f"{number:03}.parquet")
