@@ -59,9 +59,9 @@ def rows_in_order(plan: DatasetPlan, batch_size: int, epoch: int) -> Indices:
     places = steps.places(0, 0, steps.full)
     if windows:
         spans = [
-            number * windows.span * steps.size + windows.order(number, 0)
+            full.start * steps.size + windows.order(number, 0)
             for number in windows.numbers(0)
-            if number * windows.span < steps.full
+            if (full := windows.full_steps(number))
         ]
         places = places[np.concatenate(spans)]
     return base.ids(places)

@@ -7,10 +7,11 @@ import time
 import torch
 
 from benchmarks.plain.program import start
-from trainshed.checkpoint.manifest import ORDER, Manifest, Position
+from trainshed.checkpoint.manifest import Manifest, Position
 from trainshed.checkpoint.model_file import TORCH
 from trainshed.checkpoint.store import Content
 from trainshed.checkpoint.writer import Writer
+from trainshed.data.sampler.permutation import ORDER
 from trainshed.storage.addresses import open_folder
 
 # Of a step: about a tenth of a second of one core.

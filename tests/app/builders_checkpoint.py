@@ -8,13 +8,14 @@ from typing import TypeVar, cast
 import torch
 
 from trainshed.checkpoint import store as checkpoint
-from trainshed.checkpoint.manifest import MODEL, ORDER, Manifest, Position
+from trainshed.checkpoint.manifest import MODEL, Manifest, Position
 from trainshed.checkpoint.model_file import TORCH
 from trainshed.checkpoint.state import Stateful
 from trainshed.checkpoint.store import Content
 from trainshed.checkpoint.track_arguments import Trained, read_arguments
 from trainshed.checkpoint.tracked import Scheduler, TrackedObjects
 from trainshed.data.sampler.description import Described
+from trainshed.data.sampler.permutation import ORDER
 from trainshed.storage.folder import Folder
 
 Place = TypeVar("Place", bound=Folder)

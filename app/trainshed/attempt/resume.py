@@ -14,6 +14,7 @@ from trainshed.checkpoint import store as checkpoint
 from trainshed.data.sampler import description
 from trainshed.data.sampler.dataset_plan import main_dataset
 from trainshed.data.sampler.description import REMEDY
+from trainshed.data.sampler.permutation import ORDER, SAME_SLOTS
 from trainshed.storage.run_folder import RESULT, read_record
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.names import SUCCEEDED
@@ -176,7 +177,9 @@ def keep_order(prepared: Prepared, found: Folder | None) -> tuple[Prepared, Sequ
     manifest = checkpoint.read_manifest(found) if found else None
     if manifest is None or manifest.data is None:  # a function's own kind, an earlier release's
         return prepared, ()
-    plans, main = prepared.plans, main_dataset(prepared.plans)
+    order = manifest.order if manifest.order == SAME_SLOTS else ORDER
+    plans = {name: replace(plan, order=order) for name, plan in prepared.plans.items()}
+    main = main_dataset(plans)
     steps = {name: place.step_in_epoch for name, place in manifest.positions.items()}
     if main is not None:
         steps[main] = manifest.position.step_in_epoch
@@ -207,7 +210,7 @@ def _check_order(folders: Sequence[Folder], wanted: str) -> None:
     for folder in checkpoint.candidates(folders):
         try:
             checkpoint.verify(folder)
-        except checkpoint.EarlierOrderError as error:
+        except checkpoint.OtherOrderError as error:
             expected = (
                 f"a checkpoint at an epoch's end ({error}): train on to there with that release, "
                 "or start over with --fresh; in a cluster, delete the run and apply it again"

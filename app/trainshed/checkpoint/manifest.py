@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 FORMAT = 2
 # The name of a model that was passed without one.
 MODEL = "model"
-# Version of the order of rows, which decides the remaining rows of an epoch. Order 1 depended on
-# the number of workers and on row weights.
-ORDER = 2
 
 
 class Position(Record):

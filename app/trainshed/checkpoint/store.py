@@ -15,8 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from trainshed.checkpoint import model_file
-from trainshed.checkpoint.manifest import FORMAT, MODEL, ORDER, Manifest, StoredFile
+from trainshed.checkpoint.manifest import FORMAT, MODEL, Manifest, StoredFile
 from trainshed.checkpoint.model_file import TORCH, XGBOOST, ModelFile
+from trainshed.data.sampler.permutation import ORDER, SAME_SLOTS
 from trainshed.failures import InfrastructureError, is_passing
 from trainshed.retry import READS, RetryPolicy
 from trainshed.storage import durable_files
@@ -47,8 +48,8 @@ class DamagedError(BadCheckpointError):
     """A checkpoint whose files do not have the content that was written."""
 
 
-class EarlierOrderError(BadCheckpointError):
-    """A checkpoint in the middle of an epoch whose row order is that of an earlier release."""
+class OtherOrderError(BadCheckpointError):
+    """A checkpoint in the middle of an epoch whose row order this release does not know."""
 
 
 def folder_name(position: Position) -> str:
@@ -389,9 +390,11 @@ def _usable_manifest(folder: Folder, retry_policy: RetryPolicy) -> Manifest:
             f"{folder}: its manifest has format {manifest.format}, which a later release wrote; "
             f"this one reads up to {FORMAT}"
         )
-    if hangs_on_order(model_name(manifest), manifest.position) and manifest.order != ORDER:
-        raise EarlierOrderError(
-            f"{folder}: written in the middle of epoch {manifest.position.epoch + 1} by an earlier "
+    known = SAME_SLOTS <= manifest.order <= ORDER
+    if hangs_on_order(model_name(manifest), manifest.position) and not known:
+        which = "an earlier" if manifest.order < ORDER else "a later"
+        raise OtherOrderError(
+            f"{folder}: written in the middle of epoch {manifest.position.epoch + 1} by {which} "
             "release, whose steps had other rows"
         )
     return manifest

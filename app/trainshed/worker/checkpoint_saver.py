@@ -14,7 +14,6 @@ import ray.train
 from trainshed.checkpoint import store as checkpoint
 from trainshed.checkpoint.local_checkpoint import local_checkpoint
 from trainshed.checkpoint.manifest import (
-    ORDER,
     Manifest,
     Position,
     Prediction,
@@ -31,6 +30,7 @@ from trainshed.checkpoint.state import (
 from trainshed.checkpoint.store import Content, DamagedError
 from trainshed.checkpoint.writer import Writer, WriteResult
 from trainshed.coordinator.ray_reports import missing_best
+from trainshed.data.sampler.permutation import ORDER
 from trainshed.failures import InfrastructureError, classify
 from trainshed.planning.class_labels import main_classes
 from trainshed.storage.arrow_filesystem import as_ray_has_it
@@ -136,7 +136,7 @@ class CheckpointSaver:
             # After a rollback an earlier release must not resume from this: its row order differs.
             data = {name: it.model_copy(update={"block_rows": None}) for name, it in data.items()}
         manifest = Manifest(
-            order=ORDER,
+            order=min((plan.order for plan in self._job.plans.values()), default=ORDER),
             position=position,
             workers=self.world_size,
             spec_hash=self._job.spec_hash,

@@ -10,7 +10,7 @@ from trainshed.coordinator.client import RemoteCoordinator
 from trainshed.data.loader.batches import Feed
 from trainshed.data.loader.row_sources import LocalSource, RemoteSource
 from trainshed.data.sampler.description import describe
-from trainshed.data.sampler.epoch_pass import EpochPass, Kind, steps_for
+from trainshed.data.sampler.epoch_pass import EpochPass, Kind, steps_for, window_shift
 from trainshed.data.sampler.shuffle_windows import same_place
 from trainshed.data.sources.column_arrays import num_rows
 
@@ -124,7 +124,7 @@ class DatasetRegistry:
         name = self._job.main_dataset
         if name is None:
             return position
-        step = self._step_gone_on(name, position.step_in_epoch, before)
+        step = self._step_gone_on(name, position, before)
         return position.model_copy(update={"step_in_epoch": step})
 
     def beside_steps_gone_on(
@@ -133,18 +133,19 @@ class DatasetRegistry:
         """Return the position in each dataset that these workers read beside the steps."""
         return {
             name: position.model_copy(
-                update={"step_in_epoch": self._step_gone_on(name, position.step_in_epoch, before)}
+                update={"step_in_epoch": self._step_gone_on(name, position, before)}
             )
             for name, position in positions.items()
             if name in self._job.plans
         }
 
-    def _step_gone_on(self, name: str, step: int, before: int) -> int:
-        plan = self._job.plans[name]
+    def _step_gone_on(self, name: str, position: Position | DatasetPosition, before: int) -> int:
+        plan, step = self._job.plans[name], position.step_in_epoch
         if plan.split:
             return step
+        shift = window_shift(plan, self._job.seed, position.epoch)
         return same_place(
-            step, self._job.batch_size, plan.shuffle_buffer_rows, before, self.world_size
+            step, self._job.batch_size, plan.shuffle_buffer_rows, shift, before, self.world_size
         )
 
     def sharing(self, name: str, epoch: int) -> EpochPass:

@@ -118,7 +118,7 @@ def check_sides(column: str) -> Check:
         assert {*train, *valid} == values.keys()
         sides = [{values[price] for price in prices} for prices in (train, valid)]
         assert sides[0].isdisjoint(sides[1])
-        assert len(sides[0]) > len(sides[1]) > 0
+        assert all(sides)
 
     return check
 

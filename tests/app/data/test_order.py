@@ -14,12 +14,20 @@ from tests.app.data.builders_plan import MemoryBlocks, make_pass, make_plan, shu
 from trainshed.data.loader.batches import Feed
 from trainshed.data.sampler.batch_layout import BatchLayout, even_steps, exact_steps, training_steps
 from trainshed.data.sampler.dataset_plan import DatasetPlan
-from trainshed.data.sampler.epoch_pass import EpochPass, first_read, steps_for
+from trainshed.data.sampler.epoch_pass import (
+    EpochPass,
+    first_read,
+    steps_for,
+    window_shift,
+    windows_of,
+)
+from trainshed.data.sampler.permutation import SAME_SLOTS
 from trainshed.data.sampler.shuffle_windows import ShuffleWindows, same_place
 
 # Row groups of every size, none of them a multiple of a step; 81 rows, a smaller step at the end.
 GROUPS = ([5, 11], [1, 30, 8], [26])
 ROWS, BATCH = 81, 7
+DIGEST_OF_ORDER_2 = "c10a9ead5ecd36e962ef7e610289cb6d355af516b924ef07d082671e0a93b05a"
 SHUFFLES = shuffles(20)
 CASES = [
     (mode, cache)
@@ -109,17 +117,62 @@ def test_a_rank_keeps_its_rows_over_epochs_where_workers_may_cache_them(folder: 
         assert rows[0] == rows[1]
 
 
-def test_a_window_mixes_rows_over_its_steps_and_no_further() -> None:
+@pytest.mark.parametrize("shift", [0, 2])
+def test_a_window_mixes_rows_over_its_steps_and_no_further(shift: int) -> None:
     steps = training_steps(1000, 10, 1, "drop", split=True)
-    windows = ShuffleWindows(steps, 5, seed=0, epoch=0)
+    windows = ShuffleWindows(steps, 5, seed=0, epoch=0, shift=shift)
+    begins = [windows.full_steps(number).start * 10 for number in windows.numbers(0)]
     order = np.concatenate(
-        [number * 50 + windows.order(number, 0) for number in windows.numbers(0)]
+        [begin + windows.order(number, 0) for number, begin in enumerate(begins)]
     )
+    window = (np.arange(1000) // 10 + shift) // 5
 
     assert sorted(order.tolist()) == list(range(1000))
-    assert (order // 50 == np.arange(1000) // 50).all()
+    assert (window[order] == window).all()
     assert (order % 10 == np.arange(1000) % 10).all()  # in its slot
     assert (order != np.arange(1000)).mean() > 0.7  # one of five stays by chance
+
+
+@pytest.mark.parametrize("world_size", [1, 3])
+def test_rows_that_a_step_is_between_meet_as_often_as_neighbours(
+    tmp_path: Path, world_size: int
+) -> None:
+    """Rows with a period of the size of a batch were never in one batch, in no epoch."""
+    batch, rows = 16, 2000
+    shuffle: JsonValue = {"mode": "local", "bufferSize": 320}
+    plan = make_plan(write_rows(tmp_path, [[rows]]), shuffle=shuffle)
+    meetings = dict.fromkeys((1, batch, 2 * batch), 0)
+    for epoch in range(8):
+        at = make_pass(epoch=epoch, world_size=world_size, batch_size=batch)
+        for step in counting(plan, at):
+            for apart in meetings:
+                meetings[apart] += len({row + apart for row in step} & set(step))
+
+    # Of the 320 rows of a window, 15 others are in a row's batch: 4.7 %, less at its edges.
+    for count in meetings.values():
+        assert 0.03 < count / (8 * rows) < 0.06
+
+
+def test_no_window_has_the_same_rows_in_all_epochs(folder: Path) -> None:
+    plan = planned(folder, "local")
+    windows = [
+        windows_of(plan, at, steps_for(plan, at, ROWS))
+        for at in (make_pass(epoch=epoch, batch_size=BATCH) for epoch in range(20))
+    ]
+
+    assert {each.first(5) for each in windows if each} == {4, 5}
+
+
+def test_a_run_that_began_in_slots_goes_on_in_them(folder: Path) -> None:
+    """The digest is that of the release that wrote order 2."""
+    plan = replace(planned(folder, "local"), order=SAME_SLOTS)
+
+    for world_size in (1, 3):
+        steps = list(counting(plan, make_pass(epoch=2, world_size=world_size, batch_size=BATCH)))
+        assert [sorted(row % BATCH for row in step) for step in steps[:-1]] == [[*range(BATCH)]] * (
+            ROWS // BATCH
+        )
+        assert digest([sorted(step) for step in steps]) == DIGEST_OF_ORDER_2
 
 
 def test_a_smaller_last_step_is_a_window_of_its_own() -> None:
@@ -139,6 +192,10 @@ def test_a_smaller_last_step_is_a_window_of_its_own() -> None:
         training_steps(82, 9, 5, "keep", split=True),
         exact_steps(82, 9, 5),
         even_steps(83, 9, 4, split=True),
+        replace(training_steps(83, 9, 4, "keep", split=True), rotation=5),
+        replace(training_steps(83, 9, 1, "keep", split=True), rotation=5),
+        replace(training_steps(82, 9, 5, "keep", split=True), rotation=5),
+        replace(training_steps(83, 9, 4, "keep", split=False), rotation=5),
     ],
     ids=str,
 )
@@ -154,8 +211,8 @@ def test_which_rows_of_a_stretch_are_a_ranks_is_what_its_places_say(steps: Batch
 
 
 def test_where_every_rank_gets_all_rows_none_is_left_out_at_another_number() -> None:
-    assert same_place(6, 12, 0, before=3, now=2) == 4  # 24 rows on each side
-    assert same_place(5, 12, 0, before=3, now=2) == 3  # two rows come again
+    assert same_place(6, 12, 0, 0, before=3, now=2) == 4  # 24 rows on each side
+    assert same_place(5, 12, 0, 0, before=3, now=2) == 3  # two rows come again
 
 
 @pytest.mark.parametrize(("before", "now", "done"), [(1, 3, 10), (1, 2, 7), (2, 1, 9), (2, 2, 5)])
@@ -170,7 +227,8 @@ def test_where_every_rank_gets_all_rows_of_a_buffer_none_is_left_out(
         return [batch.tensors["id"].tolist() for batch in batches]
 
     at = make_pass(world_size=before, batch_size=6)
-    there = same_place(done, 6, plan.shuffle_buffer_rows, before, now)
+    shift = window_shift(plan, at.seed, at.epoch)
+    there = same_place(done, 6, plan.shuffle_buffer_rows, shift, before, now)
     seen = [*rows(at)[:done], *rows(replace(at, world_size=now, first_step=there))]
     assert {row for step in seen for row in step} == set(range(ROWS))
 

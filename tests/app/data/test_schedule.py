@@ -1,5 +1,6 @@
 """What streams in a pass: each rank its own rows, or all the same."""
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -120,11 +121,13 @@ def test_tasks_that_read_no_files_end_where_turns_do(tmp_path: Path) -> None:
         last=st.sampled_from(["drop", "keep"]),
         split=st.booleans(),
     ),
+    rotation=st.none() | st.integers(0, 9),
     places=st.tuples(st.integers(0, 60), st.integers(0, 60)),
 )
 def test_a_ranks_rows_between_two_places_are_counted_without_looking_at_them(
-    steps: BatchLayout, places: tuple[int, int]
+    steps: BatchLayout, rotation: int | None, places: tuple[int, int]
 ) -> None:
+    steps = replace(steps, rotation=rotation)
     start, stop = sorted(min(place, steps.rows) for place in places)
     for rank in steps.owners(start // steps.size):
         chosen = np.arange(start, stop)[steps.within(rank, start, stop)]

@@ -5,7 +5,7 @@ A table here is (columns, positions of its rows in the dataset).
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,7 +36,9 @@ def recut(tables: Iterator[Table], sizes: Indices) -> Iterator[Table]:
 def dealt(
     tables: Iterator[Table], steps: BatchLayout, turns: Sequence[int], most_rows: int
 ) -> Iterator[Columns]:
-    """Yield the rows of each chunk rank by rank, in tables of one rank each; holds one chunk.
+    """Yield the rows of each chunk in tables of one rank each; holds one chunk of several steps.
+
+    The ranks are in the order of `BatchLayout.pieces`.
 
     Args:
         tables: rows in stream order, of several ranks.
@@ -46,12 +48,17 @@ def dealt(
     """
     bounds = np.asarray(turns, dtype=np.int64)
     begins, ends = bounds[:-1], bounds[1:]
-    # The rows of one step already arrive rank by rank, however large it is.
+    # The rows of one step are delivered as they arrive, however large it is.
     if np.array_equal(begins // steps.size, (ends - 1) // steps.size):
         yield from (columns for columns, _ in recut(tables, _sizes(steps, turns, most_rows)))
         return
     for (begin, end), held in zip(pairwise(turns), _cut_up(tables, ends - begins), strict=True):
         rows, here = rows_of(held), np.arange(end - begin, dtype=np.int64)
+        if end <= steps.start(begin // steps.size + 1):
+            counts = [count for _, count in steps.pieces(begin, end)]
+            pieces = (here[start:stop] for start, stop in pairwise(accumulate(counts, initial=0)))
+            yield from (rows.take(piece) for piece in pieces if len(piece))
+            continue
         for rank in steps.owners(begin // steps.size):
             if len(wanted := here[steps.within(rank, begin, end)]):
                 yield rows.take(wanted)
@@ -61,8 +68,7 @@ def _sizes(steps: BatchLayout, turns: Sequence[int], most_rows: int) -> Indices:
     """Return the rows of tables of one rank each, of chunks of at most one step."""
     sizes = []
     for begin, end in pairwise(turns):
-        for rank in steps.owners(begin // steps.size):
-            rows = steps.rows_within(rank, begin, end)
+        for _, rows in steps.pieces(begin, end):
             count = -(-rows // most_rows)
             sizes += [share(rows, count, number) for number in range(count)]
     return np.asarray(sizes, dtype=np.int64)

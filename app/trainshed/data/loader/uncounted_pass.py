@@ -197,18 +197,17 @@ class _Uncounted:
         self, mine: Iterator[tuple[Table, int]], windows: ShuffleWindows
     ) -> Iterator[tuple[Table, int]]:
         """Yield the same steps window by window, each shuffled, reading the next one ahead."""
-        span = windows.span
-        ahead = Prefetched(mine, span, lambda some: some[1])
+        ahead = Prefetched(mine, windows.span, lambda some: some[1])
         number, have = windows.numbers(self.first).start, 0
         held: list[Table] = []
         try:
             for table, count in ahead:
                 held.append(table)
                 have += count
-                while have >= span:
-                    yield rows_of(held).table(windows.order(number, self._rank)), span
-                    held = cut_tables(held, span * self._width)[1]
-                    number, have = number + 1, have - span
+                while have >= (steps := len(windows.full_steps(number))):
+                    yield rows_of(held).table(windows.order(number, self._rank)), steps
+                    held = cut_tables(held, steps * self._width)[1]
+                    number, have = number + 1, have - steps
         finally:
             ahead.close()
         if have:

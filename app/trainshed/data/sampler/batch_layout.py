@@ -1,7 +1,9 @@
 """Divides the rows of an epoch into steps, and the rows of a step among ranks. Pure.
 
 Step s takes rows [s x size, (s + 1) x size) of the epoch's order, for any number of ranks; a rank
-has the same slots in each step.
+has the same slots in each step. The rows of a full step may be rotated over its slots, by another
+number in each step: rows that are a multiple of a step apart are then in different slots, so a
+shuffle that moves rows between steps within their slot may bring them into one batch.
 """
 
 from __future__ import annotations
@@ -10,6 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from trainshed.data.sampler.permutation import LOCAL
+from trainshed.data.sampler.randomness import RowRandom
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +62,7 @@ class BatchLayout:
         split: False if every rank gets all rows; `size` and `last` are then per rank.
         lends: whether a rank without a row in the last step repeats that step's last one, which
             does not count there: without a row it would have no gradient to add.
+        rotation: seed of the rotations of full steps; None for none.
     """
 
     size: int
@@ -65,6 +71,7 @@ class BatchLayout:
     world_size: int
     split: bool = True
     lends: bool = False
+    rotation: int | None = None
 
     @property
     def count(self) -> int:
@@ -123,9 +130,14 @@ class BatchLayout:
 
     def places(self, rank: int, first: int, stop: int) -> NDArray[np.int64]:
         """Return the positions of this rank's rows of steps [first, stop) in the epoch's order."""
-        slots = np.arange(self.size, dtype=np.int64)[self.slots(rank)]
-        begins = np.arange(first, min(stop, self.full), dtype=np.int64) * self.size
-        places = (begins[:, None] + slots).reshape(-1)
+        steps = np.arange(first, min(stop, self.full), dtype=np.int64)
+        begins, wrapped = self._ranges(rank, steps)
+        number = np.arange(self._given(self.size, rank), dtype=np.int64)
+        # inside has shape (steps, rows of this rank in a step): rows from the wrapped range first
+        inside = np.where(
+            number < wrapped[:, None], number, begins[:, None] + number - wrapped[:, None]
+        )
+        places = (steps[:, None] * self.size + inside).reshape(-1)
         if not first <= self.full < stop:
             return places
         last = np.arange(self.last, dtype=np.int64)[self._slots(self.last, rank)]
@@ -148,12 +160,64 @@ class BatchLayout:
         """Return how many of the rows [start, stop) of the epoch's order belong to this rank."""
         return self._rows_before(rank, stop) - self._rows_before(rank, start)
 
+    def pieces(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Yield ranks and their rows of [start, stop) of the epoch's order, as they are delivered.
+
+        Rows of several steps are delivered rank by rank; those of one step as they are in the
+        order, so that nobody holds them: there a rank may have two pieces, one of them wrapped.
+        """
+        step = start // self.size
+        if self.rotation is None or step >= self.full or stop > self.start(step + 1):
+            yield from ((rank, self.rows_within(rank, start, stop)) for rank in self.owners(step))
+            return
+        found: list[tuple[int, int, int]] = []
+        for rank in self.owners(step):
+            [begin], [wrapped] = self._ranges(rank, np.asarray([step], dtype=np.int64)).tolist()
+            end = begin + self._given(self.size, rank) - wrapped
+            found += [(0, wrapped, rank), (begin, end, rank)]
+        low, high = start - self.start(step), stop - self.start(step)
+        for begin, end, rank in sorted(found):
+            yield rank, max(0, min(end, high) - max(begin, low))
+
     def _rows_before(self, rank: int, place: int) -> int:
         """Return the number of this rank's rows before a position in the epoch's order."""
         step = min(place // self.size, self.full)
-        slots = self._slots(self.size if step < self.full else self.last, rank)
-        low, high = int(slots.start), int(slots.stop)
-        return self.rows_in(rank, 0, step) + min(max(place - self.start(step), low), high) - low
+        before, inside = self.rows_in(rank, 0, step), place - self.start(step)
+        if step < self.full:
+            [begin], [wrapped] = self._ranges(rank, np.asarray([step], dtype=np.int64)).tolist()
+            rows = self._given(self.size, rank) - wrapped
+            return before + int(min(inside, wrapped) + min(max(inside - begin, 0), rows))
+        slots = self._slots(self.last, rank)
+        return before + int(min(max(inside - slots.start, 0), slots.stop - slots.start))
+
+    def by_slot(self, rank: int, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return which of this rank's rows of a full step is in each of its slots.
+
+        Returns:
+            Positions among the rank's rows of a step, shape (steps, slots).
+        """
+        _, wrapped = self._ranges(rank, steps)
+        rows = self._given(self.size, rank)
+        found: NDArray[np.int64] = (np.arange(rows, dtype=np.int64) + wrapped[:, None]) % max(
+            1, rows
+        )
+        return found
+
+    def _ranges(self, rank: int, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return where a rank's rows begin in full steps, and how many are at the step's start.
+
+        A rotation moves the slots of a rank to at most two ranges: [begin, ...), which may end at
+        the end of the step, and [0, wrapped).
+
+        Returns:
+            begin and wrapped, shape (2, steps).
+        """
+        slots = self.slots(rank)
+        begins = np.full(len(steps), slots.start, dtype=np.int64)
+        if self.rotation is not None:
+            drawn = RowRandom(self.rotation, 0, steps, LOCAL).integers(0, self.size)
+            begins = (begins - drawn) % self.size
+        return np.stack([begins, np.maximum(0, begins + slots.stop - slots.start - self.size)])
 
     def _slots(self, rows: int, rank: int) -> slice:
         """Return this rank's slots in a step with this many rows."""

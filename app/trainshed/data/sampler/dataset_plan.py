@@ -15,7 +15,7 @@ import numpy as np
 
 from trainshed.data.sampler.auto_shuffle import choose_shuffle
 from trainshed.data.sampler.function import Function, are_grouped, most_asked, with_types
-from trainshed.data.sampler.permutation import first_rows
+from trainshed.data.sampler.permutation import ORDER, first_rows
 from trainshed.data.sampler.sizes import Measured, Size, megabytes
 from trainshed_api.data import LOCAL_BUFFER, ShuffleSpec
 from trainshed_api.errors import Problem, SpecError
@@ -80,7 +80,8 @@ class DatasetPlan:
         size: of all transformed rows, from rows at many positions; for groups of the rows that
             enter them; None if unknown.
         read_bytes: mean size of a row before the transforms, the largest of all samples.
-        kept: from the checkpoint that the attempt resumes from; None without one.
+        order: version of the order of rows: that of the checkpoint that the attempt resumes from.
+        kept: from that checkpoint; None without one.
         parts: the datasets that it mixes; empty if it reads rows itself.
         weights: of each of them.
         rows_per_epoch: if an epoch is not all rows once.
@@ -113,6 +114,7 @@ class DatasetPlan:
     num_bytes: int | None
     size: Size | None
     read_bytes: float = 0.0
+    order: int = ORDER
     kept: OrderFingerprint | None = None
     parts: tuple[DatasetPlan, ...] = ()
     weights: tuple[float, ...] = ()

@@ -20,7 +20,14 @@ from trainshed.data.sampler.batch_layout import (
 )
 from trainshed.data.sampler.epoch_order import EpochPermutation
 from trainshed.data.sampler.mixing import Concatenated, Interleave, MixedOrder, Segment
-from trainshed.data.sampler.permutation import Indices, fragment_order, global_order
+from trainshed.data.sampler.permutation import (
+    LOCAL,
+    SAME_SLOTS,
+    Indices,
+    fragment_order,
+    global_order,
+)
+from trainshed.data.sampler.randomness import RowRandom
 from trainshed.data.sampler.shuffle_windows import ShuffleWindows, span_of
 
 if TYPE_CHECKING:
@@ -29,6 +36,8 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.dataset_plan import DatasetPlan
 
 Kind = Literal["train", "exact", "whole", "even"]
+# Numbers from which the beginning of an epoch's windows is drawn.
+SHIFTS = 2**31
 
 
 @dataclass(frozen=True)
@@ -119,7 +128,10 @@ def steps_for(plan: DatasetPlan, at: EpochPass, rows: int) -> BatchLayout:
     rows = plan.rows_per_epoch or rows
     if at.kind == "even":
         return even_steps(rows, at.batch_size, at.world_size, plan.split)
-    return training_steps(rows, at.batch_size, at.world_size, plan.feed.last_batch, plan.split)
+    steps = training_steps(rows, at.batch_size, at.world_size, plan.feed.last_batch, plan.split)
+    if plan.order == SAME_SLOTS or not plan.shuffle_buffer_rows:
+        return steps
+    return replace(steps, rotation=at.seed)  # the same in all epochs: ranks may keep their rows
 
 
 def shuffle_mode(plan: DatasetPlan, at: EpochPass) -> str:
@@ -190,7 +202,15 @@ def windows_of(plan: DatasetPlan, at: EpochPass, steps: BatchLayout) -> ShuffleW
     rows = plan.shuffle_buffer_rows
     if at.in_file_order or not rows:
         return None
-    return ShuffleWindows(steps, span_of(rows, steps.size), at.seed, at.epoch)
+    span, shift = span_of(rows, steps.size), window_shift(plan, at.seed, at.epoch)
+    return ShuffleWindows(steps, span, at.seed, at.epoch, shift % span)
+
+
+def window_shift(plan: DatasetPlan, seed: int, epoch: int) -> int:
+    """Return a number by which the windows of an epoch begin earlier, modulo their length."""
+    if plan.order == SAME_SLOTS:
+        return 0
+    return int(RowRandom(seed, epoch, np.zeros(1, np.int64), LOCAL).integers(0, SHIFTS)[0])
 
 
 def first_read(plan: DatasetPlan, at: EpochPass, steps: BatchLayout) -> int:
@@ -305,5 +325,4 @@ def _dealt(steps: BatchLayout, start: int, stop: int) -> list[tuple[Sequence[int
     if start == steps.start(steps.full) and steps.borrowers:  # each rank before has one row
         owner = steps.last - 1
         return [*(([rank], 1) for rank in range(owner)), ([owner, *steps.borrowers], 1)]
-    counts = ((rank, steps.rows_within(rank, start, stop)) for rank in everybody)
-    return [([rank], rows) for rank, rows in counts if rows]
+    return [([rank], rows) for rank, rows in steps.pieces(start, stop) if rows]

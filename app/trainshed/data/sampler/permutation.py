@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
 Indices = NDArray[np.int64]
 
+# Version of the order of rows, which decides the remaining rows of an epoch. Order 1 depended on
+# the number of workers and on row weights. In order 2 a row stayed in its slot of a step, and
+# windows began at the same steps in each epoch.
+ORDER = 3
+SAME_SLOTS = 2
 # A separate stream of random numbers for each use of the seed.
 FILES, BLOCKS, GLOBAL, LOCAL = 1, 2, 3, 4
 

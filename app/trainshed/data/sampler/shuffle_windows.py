@@ -1,7 +1,8 @@
 """A shuffle with a buffer: rows move between steps within a rank's slots. Pure.
 
 A window is as many steps as the buffers of all workers hold; a resumed run restarts at the first
-row of its window.
+row of its window. Windows begin at other steps in each epoch, so that rows of two windows may meet
+in another epoch, and no short last window has the same rows each time.
 """
 
 from __future__ import annotations
@@ -31,29 +32,37 @@ class ShuffleWindows:
         span: steps of a window.
         seed: the run's seed.
         epoch: 0-based.
+        shift: steps by which the first window is shorter, in [0, span).
     """
 
     steps: BatchLayout
     span: int
     seed: int
     epoch: int
+    shift: int = 0
 
     def first(self, step: int) -> int:
         """Return the first step of a step's window."""
-        return step - step % self.span if step < self.steps.full else step
+        if step >= self.steps.full:
+            return step
+        return self.full_steps((step + self.shift) // self.span).start
 
     def numbers(self, step: int) -> range:
         """Return the windows from that of a step to the last; a smaller last step is one."""
-        full = -(-self.steps.full // self.span)
+        full = -(-(self.steps.full + self.shift) // self.span) if self.steps.full else 0
         stop = full + bool(self.steps.last)
-        return range(step // self.span if step < self.steps.full else full, stop)
+        return range((step + self.shift) // self.span if step < self.steps.full else full, stop)
+
+    def full_steps(self, number: int) -> range:
+        """Return the full steps of a window; none for that of a smaller last step."""
+        begin = number * self.span - self.shift
+        return range(max(0, begin), max(0, min(begin + self.span, self.steps.full)))
 
     def rows(self, number: int, rank: int) -> int:
         """Return this rank's rows in a window."""
-        first = number * self.span
-        if first >= self.steps.full:
-            return self.steps.rows_in(rank, self.steps.full, self.steps.count)
-        return self.steps.rows_in(rank, first, min(first + self.span, self.steps.full))
+        if full := self.full_steps(number):
+            return self.steps.rows_in(rank, full.start, full.stop)
+        return self.steps.rows_in(rank, self.steps.full, self.steps.count)
 
     def order(self, number: int, rank: int) -> Indices:
         """Return the order of this rank's rows in a window, shape (rows,).
@@ -62,16 +71,17 @@ class ShuffleWindows:
             number: of the window in the epoch.
             rank: of the rows.
         """
-        first, full = number * self.span, self.steps.full
-        if first >= full:
+        full = self.full_steps(number)
+        if not full:
             return np.arange(self.rows(number, rank), dtype=np.int64)
         drawn = np.random.default_rng([self.seed, LOCAL, self.epoch, number])
-        keys = drawn.random((min(self.span, full - first), self.steps.size))
-        # places has shape (steps, rows of this rank in a step)
+        keys = drawn.random((len(full), self.steps.size))
+        # places has shape (steps, rows of this rank in a step): the step whose row comes there
         places: Indices = np.argsort(keys[:, self.steps.slots(rank)], axis=0, kind="stable")
         width = places.shape[1]
-        order: Indices = (places * width + np.arange(width)).reshape(-1)
-        return order
+        inside = self.steps.by_slot(rank, np.arange(full.start, full.stop, dtype=np.int64))
+        order: Indices = places * width + np.take_along_axis(inside, places, axis=0)
+        return order.reshape(-1)
 
 
 def span_of(buffer_size: int, step_rows: int) -> int:
@@ -79,7 +89,9 @@ def span_of(buffer_size: int, step_rows: int) -> int:
     return max(LEAST_STEPS, buffer_size // step_rows)
 
 
-def same_place(step: int, batch_size: int, shuffle_buffer_rows: int, before: int, now: int) -> int:
+def same_place(  # noqa: PLR0913, PLR0917 - a step, and what windows depend on
+    step: int, batch_size: int, shuffle_buffer_rows: int, shift: int, before: int, now: int
+) -> int:
     """Return the step at which these ranks continue if every rank gets all rows.
 
     Steps and windows then depend on the number of ranks: no row is left out, and rows of at most
@@ -89,13 +101,19 @@ def same_place(step: int, batch_size: int, shuffle_buffer_rows: int, before: int
         step: that the previous ranks had reached.
         batch_size: rows of a step of all ranks.
         shuffle_buffer_rows: of the buffer; 0 for none.
+        shift: by which the windows of the epoch begin earlier, modulo their length.
         before: previous number of ranks.
         now: current number of ranks.
     """
     size_before, size_now = (share(batch_size, ranks, 0) for ranks in (before, now))
     if before == now:
         return step
-    if shuffle_buffer_rows:
-        step -= step % span_of(shuffle_buffer_rows, size_before)
+    if not shuffle_buffer_rows:
+        return step * size_before // size_now
+    step = _window_start(step, span_of(shuffle_buffer_rows, size_before), shift)
     there = step * size_before // size_now
-    return there - there % span_of(shuffle_buffer_rows, size_now) if shuffle_buffer_rows else there
+    return _window_start(there, span_of(shuffle_buffer_rows, size_now), shift)
+
+
+def _window_start(step: int, span: int, shift: int) -> int:
+    return max(0, step - (step + shift) % span)
