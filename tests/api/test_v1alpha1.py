@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pydantic import JsonValue, ValidationError
 
-from tests.builders import make_data, make_document, make_run
+from tests.builders import make_data, make_dataset, make_document, make_run
 from trainshed_api.errors import SpecError
 from trainshed_api.reference import iterate_fields
 from trainshed_api.shape import Shape, training_run_shape
@@ -189,3 +189,10 @@ def test_every_number_has_a_least_and_a_most_that_kubernetes_can_count() -> None
     ]
 
     assert open_ended == []
+
+
+def test_a_framework_that_refuses_a_field_accepts_the_default_of_earlier_releases() -> None:
+    """What is stored in a cluster has it written out."""
+    for mode in ("auto", "none"):
+        data = make_data(make_dataset(shuffle={"mode": mode, "bufferSize": 10_000}))
+        assert make_run(train="a:b", framework="xgboost", data=data).spec.framework == "xgboost"
