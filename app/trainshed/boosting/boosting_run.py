@@ -49,7 +49,7 @@ class BoostingRun(BaseRun):
 
     def __init__(self, job: AttemptConfig, coordinator: Coordinator) -> None:
         # All rounds are one epoch: a checkpoint at its end is the result.
-        super().__init__(replace(job, epochs=1), coordinator)
+        super().__init__(replace(job, spec=job.spec.model_copy(update={"epochs": 1})), coordinator)
         self._state = BoosterState()
         self._has_scored = False
         self._loop.checkpoint_adapter = self._state
@@ -200,7 +200,7 @@ class BoostingRun(BaseRun):
 
     def _settings(self, params: Mapping[str, object]) -> dict[str, object]:
         ours = {
-            "seed": self._job.seed,
+            "seed": self._job.spec.seed,
             # Else what a round draws would hang on the rounds before, which a loaded booster lacks.
             "seed_per_iteration": True,
             "nthread": self._job.threads,

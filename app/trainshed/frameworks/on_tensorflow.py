@@ -42,7 +42,7 @@ def running(job: AttemptConfig, coordinator: Coordinator) -> Iterator[BaseRun]:
     tf_config.prepare(job.threads, has_gpu=ray.train.torch.get_device().type == "cuda")
     # Ranks draw numbers of their own, such as what a dropout leaves out; a model's first
     # weights are rank 0's on all.
-    tf.keras.utils.set_random_seed(job.seed + ray.train.get_context().get_world_rank())
-    if job.reproducible:
+    tf.keras.utils.set_random_seed(job.spec.seed + ray.train.get_context().get_world_rank())
+    if job.spec.reproducible:
         tf.config.experimental.enable_op_determinism()
     yield KerasRun(job, coordinator)

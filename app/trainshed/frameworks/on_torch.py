@@ -34,8 +34,8 @@ def running(job: AttemptConfig, coordinator: Coordinator) -> Iterator[BaseRun]:
     from trainshed.worker.precision import set_float32_products
 
     lazy_compiler.leave_out()
-    if job.reproducible:
+    if job.spec.reproducible:
         reproducible.prepare()
     run = Run(job, coordinator)
-    set_float32_products(job.precision, run.device)
+    set_float32_products(job.spec.precision, run.device)
     yield run

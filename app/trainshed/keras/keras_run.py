@@ -98,7 +98,7 @@ class KerasRun(EpochRun):
             return
         progress = StepCallback(self._loop, self._log)
         told = CallbacksOfRun(
-            [*callbacks, progress], model, self._job.epochs or 0, state.remembered
+            [*callbacks, progress], model, self._job.spec.epochs or 0, state.remembered
         )
         state.remember = told.memory
         model.stop_training = False
@@ -109,13 +109,13 @@ class KerasRun(EpochRun):
             told.on_epoch_end(epoch, logs)
             # Rank 0 decides: a user's callback may differ on other ranks.
             state.is_over = bool(self.control.from_leader(int(model.stop_training)))
-            if state.is_over or epoch + 1 == self._job.epochs:
+            if state.is_over or epoch + 1 == self._job.spec.epochs:
                 model.optimizer.finalize_variable_values(model.trainable_variables)
                 told.on_train_end(logs)
             if state.is_over:
-                if epoch + 1 < (self._job.epochs or 0):
+                if epoch + 1 < (self._job.spec.epochs or 0):
                     self._loop.note = (
-                        f"Stopped early after epoch {epoch + 1} of {self._job.epochs}, as a "
+                        f"Stopped early after epoch {epoch + 1} of {self._job.spec.epochs}, as a "
                         "callback asked."
                     )
                 self._loop.end_epoch()
@@ -143,8 +143,8 @@ class KerasRun(EpochRun):
             count = self._waited_for(lambda: feed.steps(at)).count
         done = self._loop.position.step_in_epoch
         self._loop.steps_in_epoch = done + count - at.first_step
-        if self._job.epochs is not None:
-            self._loop.board.steps = count * self._job.epochs
+        if self._job.spec.epochs is not None:
+            self._loop.board.steps = count * self._job.spec.epochs
         if at.first_step == count:  # stopped between its last step and its end
             return {}
         if at.first_step == 0:  # else an earlier attempt has told them

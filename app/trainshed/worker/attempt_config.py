@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.planning.ignored_fields import IgnoredFields
     from trainshed.storage.folder import Folder
-    from trainshed_api.v1alpha1 import CheckpointSpec, Precision
+    from trainshed_api.v1alpha1 import TrainingRunSpec
 
 
 @dataclass(frozen=True)
@@ -29,19 +29,8 @@ class AttemptConfig:
         resume_from: checkpoint of an earlier attempt that Trainshed wrote, or None.
         users_resume: one that the function wrote through ray.train.report, or None.
         spec_hash: of the run.
-        epochs: None for functions with their own count.
-        batch_size: rows per step over all workers.
-        accumulate: number of parts of a worker's rows of a step.
-        precision: of the forward pass.
-        sync_batch_norm: whether BatchNorm uses the rows of all workers.
-        seed: of all random numbers.
-        reproducible: whether results must be bit-equal.
+        spec: of the run; epochs is None for functions with their own count.
         threads: of each worker.
-        first_step_seconds: maximum for the first step; 0 for no limit.
-        stall_seconds: maximum without a step, after which the attempt counts as lost; 0 for no
-            limit.
-        grace_seconds: maximum for a stop.
-        checkpoint: when to write checkpoints.
         plans: by dataset.
         unheeded: fields that were set and that a function with its own loop ignores.
     """
@@ -53,18 +42,8 @@ class AttemptConfig:
     resume_from: Folder | None
     users_resume: Folder | None
     spec_hash: str
-    epochs: int | None
-    batch_size: int
-    accumulate: int
-    precision: Precision
-    sync_batch_norm: bool
-    seed: int
-    reproducible: bool
+    spec: TrainingRunSpec
     threads: int
-    first_step_seconds: float
-    stall_seconds: float
-    grace_seconds: float
-    checkpoint: CheckpointSpec
     plans: Mapping[str, DatasetPlan]
     unheeded: IgnoredFields
 

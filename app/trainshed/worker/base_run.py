@@ -241,7 +241,7 @@ class BaseRun:
             attempt=job.attempt,
             workers=self.world_size,
             rows={name: plan.rows for name, plan in job.plans.items() if plan.rows is not None},
-            epochs=job.epochs,
+            epochs=job.spec.epochs,
             steps=steps,
             folder=str(job.folder.parent.parent),
             resumed_from=resumed_from,

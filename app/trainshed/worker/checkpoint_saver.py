@@ -67,7 +67,7 @@ class CheckpointSaver:
         self._rank = rank
         self.world_size = world_size
         self._buffers = Buffers()
-        self._trust_objects = job.checkpoint.trust_objects
+        self._trust_objects = job.spec.checkpoint.trust_objects
         self._writer = Writer(job.checkpoints, trust_objects=self._trust_objects)
         self._registered = 0
         self._warned_of_grace = False
@@ -96,11 +96,11 @@ class CheckpointSaver:
 
     def due(self, position: Position, epoch_ended: bool) -> bool:
         """Return whether a checkpoint is due."""
-        spec = self._job.checkpoint
+        spec = self._job.spec.checkpoint
         by_steps = bool(spec.every_steps and position.step % spec.every_steps == 0)
         if not epoch_ended:
             return by_steps
-        is_last = position.epoch == self._job.epochs and spec.is_written
+        is_last = position.epoch == self._job.spec.epochs and spec.is_written
         by_epochs = bool(spec.every_epochs and position.epoch % spec.every_epochs == 0)
         return is_last or by_epochs or by_steps
 
@@ -173,7 +173,7 @@ class CheckpointSaver:
 
     def _warn_of_grace(self, done: WriteResult) -> list[Event]:
         """Warn once, before a stop, that the grace period may be too short."""
-        grace = self._job.grace_seconds
+        grace = self._job.spec.grace_period_seconds
         if self._warned_of_grace or done.folder is None or not done.is_too_slow_for(grace):
             return []
         self._warned_of_grace = True
@@ -231,7 +231,7 @@ class CheckpointSaver:
         match = partial(
             match_objects,
             tracked=tracked.objects(),
-            allowed=self._job.checkpoint.allow_missing,
+            allowed=self._job.spec.checkpoint.allow_missing,
             source=str(self.start),
         )
         # Before anything is fetched, if the manifest has the names.
@@ -251,7 +251,7 @@ class CheckpointSaver:
         if self.manifest.workers == self.world_size:
             set_random_state(states[self._rank])
         else:  # random state fits one number of ranks only: a fresh one, still a pure function
-            seed_everything(self._job.seed + self.position.step, self._rank)
+            seed_everything(self._job.spec.seed + self.position.step, self._rank)
 
     def _passed_over(self, folder: Folder, error: DamagedError) -> Exception:
         """Return the error for a damaged checkpoint: it ends the group, the attempt or the run."""
@@ -292,7 +292,7 @@ class CheckpointSaver:
 
     def _scored(self, manifest: Manifest) -> dict[str, float]:
         """Return the metrics, without the deciding one unless it is of these weights."""
-        best, metrics = self._job.checkpoint.best, dict(manifest.metrics)
+        best, metrics = self._job.spec.checkpoint.best, dict(manifest.metrics)
         if best is not None and best.metric not in manifest.own_metrics():
             metrics.pop(best.metric, None)
         return metrics
@@ -332,6 +332,6 @@ def check_best_metric(job: AttemptConfig, metrics: Mapping[str, float]) -> None:
     Raises:
         SpecError: naming the metrics that are reported.
     """
-    best = job.checkpoint.best
+    best = job.spec.checkpoint.best
     if best and (problem := missing_best(best, metrics)):
         raise SpecError([problem])

@@ -61,7 +61,7 @@ class Run(EpochRun):
         super().__init__(job, coordinator)
         self.device: torch.device = ray.train.torch.get_device()
         self._prefetcher = DevicePrefetcher(streams_of(self.device))
-        self._step = Step(self.world_size, job.accumulate)
+        self._step = Step(self.world_size, job.spec.accumulate)
         self._has_skipped = False
         # As the step under way began; None while no other dataset is read beside the steps.
         self._random_before_step: torch.Tensor | None = None
@@ -99,7 +99,7 @@ class Run(EpochRun):
                 "keyword, such as track(model, optimizer, average=average)"
             )
         trained, others = read_arguments(model, optimizer, scheduler, named)
-        is_half = self._job.precision == "float16"
+        is_half = self._job.spec.precision == "float16"
         modules = [each.module for each in trained]
         scaler = make_scaler(modules, self.device.type, enabled=is_half)
         tracked = TrackedObjects(trained, others, scaler)
@@ -110,11 +110,11 @@ class Run(EpochRun):
                 stepped.register_step_pre_hook(self._check_optimizer_step)
         said: dict[str, None] = {}
         for each in tracked.models:
-            if self._job.reproducible:
+            if self._job.spec.reproducible:
                 sum_in_rank_order(each)
             if not tracked.trains(each):  # such as an average of the weights
                 continue
-            if self._job.sync_batch_norm and (
+            if self._job.spec.sync_batch_norm and (
                 alone := share_statistics(each, self.world_size, self.device.type)
             ):
                 said[alone] = None
@@ -165,15 +165,15 @@ class Run(EpochRun):
             planned = self._waited_for(partial(feed.planned_steps, at))
         if planned:
             loop.steps_in_epoch = planned.count
-        if planned and self._job.epochs is not None:
-            loop.board.steps = planned.count * self._job.epochs
+        if planned and self._job.spec.epochs is not None:
+            loop.board.steps = planned.count * self._job.spec.epochs
         if loop.has_last_step and self.step == loop.saver.position.step:
             self.warn(
                 f"resumed after the last step of epoch {loop.position.epoch + 1}: "
                 f"batches({name!r}) gives none in it. Set what the code after the loop reads "
                 "before the loop"
             )
-        batches = self._brought(name, at, self._while_waiting, self._job.accumulate)
+        batches = self._brought(name, at, self._while_waiting, self._job.spec.accumulate)
         try:
             for batch in self._each_waited_for(loop.phase_timer.waiting_for(batches, name)):
                 loop.dataset_positions.begin_step()
@@ -223,7 +223,7 @@ class Run(EpochRun):
 
     def _parts(self, batch: Batch, of: type[object], *, counts: bool) -> Iterator[object]:
         """Yield the parts of a batch; ranks synchronize only in the last part of a step."""
-        most = self._job.accumulate if counts else 1
+        most = self._job.spec.accumulate if counts else 1
         parts, tracked = list(parts_of(batch, most, self.world_size)), self._tracked
         done = number = 0
         try:
@@ -271,7 +271,7 @@ class Run(EpochRun):
     @contextlib.contextmanager
     def autocast(self) -> Iterator[None]:
         """Compute the forward pass in the run's precision."""
-        dtype = autocast_dtype(self._job.precision)
+        dtype = autocast_dtype(self._job.spec.precision)
         with torch.autocast(self.device.type, dtype=dtype, enabled=dtype is not None):
             yield
 
@@ -313,9 +313,10 @@ class Run(EpochRun):
         tracked = self._tracked
         if tracked is None or (stepped := optimizer or tracked.first.optimizer) is None:
             raise RuntimeError("backward_step needs track(model, optimizer) before")
-        if optimizer and tracked.is_sharded and self._job.accumulate > 1:
+        accumulate = self._job.spec.accumulate
+        if optimizer and tracked.is_sharded and accumulate > 1:
             raise RuntimeError(
-                f"spec.accumulate: got {self._job.accumulate} with a model in FSDP and a loss for "
+                f"spec.accumulate: got {accumulate} with a model in FSDP and a loss for "
                 "one of several optimizers; expected 1, because FSDP keeps the gradients of the "
                 "parts to itself. Leave accumulate out, or wrap the model in DDP."
             )

@@ -104,11 +104,11 @@ class DatasetRegistry:
             epoch=position.epoch,
             first_step=position.step_in_epoch if steps else 0,
             world_size=self.world_size,
-            batch_size=self._job.batch_size,
-            seed=self._job.seed,
+            batch_size=self._job.spec.batch_size,
+            seed=self._job.spec.seed,
             group=self.group,
             # The first rows of the next epoch are read during the last steps of this one.
-            epochs=self._job.epochs if steps else None,
+            epochs=self._job.spec.epochs if steps else None,
         )
 
     def passing_beside_steps(self, name: str, position: DatasetPosition) -> EpochPass:
@@ -143,9 +143,10 @@ class DatasetRegistry:
         plan, step = self._job.plans[name], position.step_in_epoch
         if plan.split:
             return step
-        shift = window_shift(plan, self._job.seed, position.epoch)
+        spec = self._job.spec
+        shift = window_shift(plan, spec.seed, position.epoch)
         return same_place(
-            step, self._job.batch_size, plan.shuffle_buffer_rows, shift, before, self.world_size
+            step, spec.batch_size, plan.shuffle_buffer_rows, shift, before, self.world_size
         )
 
     def sharing(self, name: str, epoch: int) -> EpochPass:
@@ -155,12 +156,12 @@ class DatasetRegistry:
     def planned_steps(self, position: Position) -> int | None:
         """Return the steps of the whole run if the row counts are known, or the spec needs them."""
         name = self._job.main_dataset
-        if self._job.epochs is None or name is None:
+        if self._job.spec.epochs is None or name is None:
             return None
         plan = self._job.plans[name]
         at = self.passing(name, "train", position)
         if plan.epoch_rows is not None:
-            return steps_for(plan, at, plan.epoch_rows).count * self._job.epochs
+            return steps_for(plan, at, plan.epoch_rows).count * self._job.spec.epochs
         if plan.steps == "known":
-            return self.feed(name).steps(at).count * self._job.epochs
+            return self.feed(name).steps(at).count * self._job.spec.epochs
         return None

@@ -30,9 +30,9 @@ class EpochRun(BaseRun):
         Raises:
             RuntimeError: if the spec has no `epochs`.
         """
-        if self._job.epochs is None:
+        if self._job.spec.epochs is None:
             raise RuntimeError("spec.epochs is not set, so epochs() cannot count; set it")
-        for epoch in range(self._loop.position.epoch, self._job.epochs):
+        for epoch in range(self._loop.position.epoch, self._job.spec.epochs):
             self._loop.board.epoch = epoch + 1
             self.plain_function.epoch = epoch
             yield epoch

@@ -67,7 +67,9 @@ class TrainingLoop:
         self.group = self.control.from_leader(group)
         self.phase_timer = PhaseTimer()
         self._throughput = ThroughputMeter()
-        self.board = Scoreboard(job.epochs, epoch=self.position.epoch + 1, step=self.position.step)
+        self.board = Scoreboard(
+            job.spec.epochs, epoch=self.position.epoch + 1, step=self.position.step
+        )
         self.metrics = dict(self.saver.manifest.metrics if self.saver.manifest else {})
         # The step at which each was measured here; earlier measurements are of other weights.
         self._measured: dict[str, int] = {}
@@ -75,7 +77,9 @@ class TrainingLoop:
         self.note = ""
         self.checkpoint_adapter: CheckpointAdapter | None = None
         self._losses = Losses()
-        self._stalls = Watchdog(job.first_step_seconds, job.stall_seconds)
+        self._stalls = Watchdog(
+            job.spec.first_step_deadline_seconds, job.spec.stall_deadline_seconds
+        )
         self._next_agreement = self.position.step + 1
         self._reporter = Reporter(coordinator, self.group, self.board) if rank == 0 else None
 
@@ -151,7 +155,7 @@ class TrainingLoop:
         Raises:
             SpecError: if it is not.
         """
-        if self._reporter and self.job.checkpoint.best:
+        if self._reporter and self.job.spec.checkpoint.best:
             self.board.logged.flush()
             check_best_metric(self.job, self._reported())
 
@@ -194,7 +198,7 @@ class TrainingLoop:
         """
         if not self._reporter or not self._reporter.stop_reason:
             return False
-        put_off = min(EPOCH_END_SECONDS, self.job.grace_seconds / 2)
+        put_off = min(EPOCH_END_SECONDS, self.job.spec.grace_period_seconds / 2)
         return not self.has_last_step or self._reporter.seconds_since_stop() >= put_off
 
     @property
@@ -212,7 +216,7 @@ class TrainingLoop:
             NonFiniteLossError: if a rank's loss was NaN or infinite.
         """
         has_trained = self.position != self.saver.position
-        self._save_last(has_trained and self.job.checkpoint.is_written)
+        self._save_last(has_trained and self.job.spec.checkpoint.is_written)
         raise StopTraining
 
     def fail(self, failure: Failure) -> None:
@@ -232,7 +236,7 @@ class TrainingLoop:
         """
         if not stopped:
             # Whether the function trained further than its last checkpoint.
-            is_behind = self.job.checkpoint.is_written and self.saver.is_behind(self.position)
+            is_behind = self.job.spec.checkpoint.is_written and self.saver.is_behind(self.position)
             if self.control.from_leader(int(is_behind)):
                 self._save_last(True)
         with self.phase_timer.inside(CHECKPOINTING):
@@ -283,7 +287,7 @@ class TrainingLoop:
             agreed = self._agree(knows_losses=True)
         _check_losses(agreed)
         self._save_if(
-            due or (agreed.stop and self.job.checkpoint.is_written), epoch_ended=epoch_ended
+            due or (agreed.stop and self.job.spec.checkpoint.is_written), epoch_ended=epoch_ended
         )
         self._register(agreed.written)
         if agreed.stop:
@@ -327,7 +331,7 @@ class TrainingLoop:
         self._next_agreement = agreed.next_step
         board = self.board
         board.seconds = agreed.seconds
-        board.saves = self.checkpoint_adapter is not None and self.job.checkpoint.is_written
+        board.saves = self.checkpoint_adapter is not None and self.job.spec.checkpoint.is_written
         board.rate = self._throughput.rows_per_second()
         loop = agreed.seconds["training"] + agreed.seconds[WAITING]
         board.data_wait_percent = 100 * agreed.seconds[WAITING] / loop if loop > 0 else None

@@ -77,7 +77,7 @@ class Worker:
         # Ray Train logs a line for each report; the run's events replace it.
         quiet("ray.train", logging.WARNING)
         rank = ray.train.get_context().get_world_rank()
-        seed_everything(job.seed, rank)
+        seed_everything(job.spec.seed, rank)
         try:
             with kept(job.folder, rank), self._framework.running(job, self._coordinator) as run:
                 self._run(run, config)

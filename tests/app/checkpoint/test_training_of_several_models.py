@@ -12,7 +12,14 @@ from torch.nn.parallel import DistributedDataParallel
 
 import trainshed
 from tests.app.checkpoint.test_state import same
-from tests.app.checkpoint.wrapped_training import Attempts, BrokenError, fsdp, make_jobs, run_all
+from tests.app.checkpoint.wrapped_training import (
+    Attempts,
+    BrokenError,
+    fsdp,
+    make_jobs,
+    run_all,
+    with_spec,
+)
 from tests.app.worker.ranks import on_ranks
 from trainshed.checkpoint import store as checkpoint
 from trainshed.worker.attempt_config import AttemptConfig
@@ -57,7 +64,8 @@ def train(config: dict[str, object]) -> None:
 
 
 def run_parts(job: AttemptConfig, runs: list[Attempts], accumulate: int, rank: int) -> list[str]:
-    return run_all(replace(job, accumulate=accumulate, train=f"{NAME}:train"), runs, rank)
+    accumulated = with_spec(job, accumulate=accumulate)
+    return run_all(replace(accumulated, train=f"{NAME}:train"), runs, rank)
 
 
 def train_all(

@@ -122,6 +122,11 @@ class Attempts:
     wrappers: Sequence[str]
 
 
+def with_spec(job: AttemptConfig, **fields: object) -> AttemptConfig:
+    """Return a job whose spec has other values."""
+    return replace(job, spec=job.spec.model_copy(update=fields))
+
+
 def make_jobs(home: Path, world_size: int) -> AttemptConfig:
     """Write rows, and return a job to train on them."""
     write_rows(home / "rows", ROWS)

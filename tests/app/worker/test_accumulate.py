@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import trainshed
-from tests.app.checkpoint.wrapped_training import Attempts, fsdp, make_jobs, run_all
+from tests.app.checkpoint.wrapped_training import Attempts, fsdp, make_jobs, run_all, with_spec
 from tests.app.worker.ranks import on_ranks
 from trainshed.checkpoint import store as checkpoint
 from trainshed.data.loader.batches import Batch
@@ -77,7 +77,8 @@ class Way:
 def run_ways(job: AttemptConfig, ways: Sequence[Way], rank: int) -> list[str]:
     errors = []
     for way in ways:
-        here = replace(job, accumulate=way.accumulate, train=f"{NAME}:train")
+        accumulated = with_spec(job, accumulate=way.accumulate)
+        here = replace(accumulated, train=f"{NAME}:train")
         told = {"clip_norm": way.clip_norm, "dtype": way.dtype, "by_token": way.by_token}
         errors += run_all(here, [way.attempts], rank, told)
     return errors

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import trainshed
-from tests.app.checkpoint.wrapped_training import Attempts, make_jobs, run_all
+from tests.app.checkpoint.wrapped_training import Attempts, make_jobs, run_all, with_spec
 from tests.app.worker.ranks import on_ranks
 from trainshed.checkpoint.wrapping import UnsupportedWrapperError, unwrapped
 from trainshed.worker.attempt_config import AttemptConfig
@@ -118,7 +118,8 @@ def track_on(job: AttemptConfig, devices: Sequence[str], rank: int) -> list[str]
 
 @pytest.mark.parametrize("asked", [False, True])
 def test_a_run_shares_them_where_its_spec_says_so(asked: bool, tmp_path: Path) -> None:
-    job = replace(make_jobs(tmp_path, 2), train=f"{__name__}:track", sync_batch_norm=asked)
+    job = with_spec(make_jobs(tmp_path, 2), sync_batch_norm=asked)
+    job = replace(job, train=f"{__name__}:track")
     said = on_ranks(2, tmp_path, partial(track_on, job, ["cpu", "cuda"]))
 
     for on_cpu, on_gpu in said:

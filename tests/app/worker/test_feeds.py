@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from tests.app.checkpoint.wrapped_training import EPOCHS, make_jobs
+from tests.app.checkpoint.wrapped_training import EPOCHS, make_jobs, with_spec
 from trainshed.checkpoint.manifest import DatasetPosition, Position
 from trainshed.worker.dataset_registry import DatasetRegistry
 
@@ -50,7 +50,7 @@ def test_where_each_worker_gets_all_rows_fewer_go_on_at_the_step_before(
     feeds: DatasetRegistry,
 ) -> None:
     plans = {name: replace(plan, split=False) for name, plan in feeds._job.plans.items()}
-    whole = replace(feeds._job, plans=plans, batch_size=12)
+    whole = replace(with_spec(feeds._job, batch_size=12), plans=plans)
     two = DatasetRegistry(whole, NO_COORDINATOR, 0, world_size=2, group=3)
 
     # Three workers had 4 rows in a step each, two have 6: the rows from the 18th on are left.
@@ -63,7 +63,7 @@ def test_datasets_beside_the_steps_are_resumed_at_their_own_steps(feeds: Dataset
     plan = feeds._job.plans["train"]
     plans = {"train": plan, "shared": plan, "whole": replace(plan, split=False)}
     two = DatasetRegistry(
-        replace(feeds._job, plans=plans, batch_size=12), NO_COORDINATOR, 0, 2, group=3
+        replace(with_spec(feeds._job, batch_size=12), plans=plans), NO_COORDINATOR, 0, 2, group=3
     )
     began = DatasetPosition(epoch=4, step_in_epoch=5)
     positions = two.beside_steps_gone_on(dict.fromkeys(("shared", "whole", "gone"), began), 3)
@@ -77,7 +77,7 @@ def test_nothing_is_begun_ahead_where_nobody_knows_how_many_epochs_there_are(
     feeds: DatasetRegistry,
 ) -> None:
     endless = DatasetRegistry(
-        replace(feeds._job, epochs=None), NO_COORDINATOR, 0, world_size=2, group=3
+        with_spec(feeds._job, epochs=None), NO_COORDINATOR, 0, world_size=2, group=3
     )
 
     assert endless.passing("train", "train", Position()).following is None
