@@ -42,7 +42,9 @@ def write_ids(folder: Path, first: int = 0) -> None:
 
 def prepared(folder: Path, **fields: JsonValue) -> Prepared:
     """Return a run of the files, whose first rows were looked at."""
-    data = make_data({"read": {"format": "parquet", "path": "rows"}, **fields})
+    in_order: JsonValue = {"mode": "none"}
+    read: JsonValue = {"format": "parquet", "path": "rows"}
+    data = make_data({"read": read, "shuffle": in_order, **fields})
     return prepare(
         make_run(train="tests.app.processes:children", data=data), RunLocation(Disk(folder))
     )
