@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import ray
 from pydantic import Field, JsonValue, ValidationError
 
+from trainshed.checkpoint import pass_counter
 from trainshed.coordinator.ray_reports import reported
 from trainshed.failures import InfrastructureError, is_passing
 from trainshed.retry import READS
@@ -65,6 +66,8 @@ def seed(folder: Folder, checkpoint: Folder) -> None:
     if (folder / LINKED).exists():
         return
     folder.take(checkpoint, LINKED)
+    if done := pass_counter.read(checkpoint):  # this attempt may end before it reports its own
+        pass_counter.write(folder / LINKED, done)
     metrics = _metrics(checkpoint)
     result = {"version": 0, "checkpoint_dir_name": LINKED, "metrics": metrics}
     snapshot = {

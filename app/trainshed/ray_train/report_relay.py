@@ -30,7 +30,7 @@ from ray.train.v2._internal.execution.callback import (
 )
 from ray.train.v2._internal.execution.failure_handling import FailureDecision
 
-from trainshed.checkpoint import ray_snapshot
+from trainshed.checkpoint import pass_counter, ray_snapshot
 from trainshed.checkpoint.store import is_ours
 from trainshed.coordinator.client import client_of
 from trainshed.coordinator.ray_reports import events_of, reported
@@ -40,7 +40,6 @@ from trainshed.storage.addresses import open_folder
 from trainshed.storage.arrow_filesystem import as_ray_has_it
 from trainshed.storage.disk import Disk
 from trainshed.storage.run_folder import RAY_FOLDER
-from trainshed.worker import pass_counter
 from trainshed.worker.active_run import running
 from trainshed.worker.phase_timer import CHECKPOINTING
 from trainshed_api.names import ENV_STORAGE

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import ray.train
 
-from trainshed.checkpoint import ray_snapshot
+from trainshed.checkpoint import pass_counter, ray_snapshot
+from trainshed.checkpoint.pass_counter import Passes
 from trainshed.checkpoint.store import is_ours
 from trainshed.data.loader.arrow_blocks import to_block
 from trainshed.data.sampler.stage_time import WAIT, Spent, StageKey
@@ -15,8 +16,6 @@ from trainshed.data.sources.stage_timer import STAGE_TIMER
 from trainshed.planning.ignored_fields import warning_for_loops, warning_for_shards
 from trainshed.ray_compat.checkpoint_reads import CheckpointReads
 from trainshed.ray_compat.data_iterator import IteratorFacts, PlannedShard
-from trainshed.worker import pass_counter
-from trainshed.worker.pass_counter import Passes
 from trainshed.worker.phase_timer import WAITING
 
 if TYPE_CHECKING:

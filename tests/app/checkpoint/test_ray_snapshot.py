@@ -14,7 +14,7 @@ from ray.train.v2._internal.execution.storage import StorageContext
 from ray.train.v2._internal.execution.training_report import _TrainingReport
 from typing_extensions import override
 
-from trainshed.checkpoint import ray_snapshot
+from trainshed.checkpoint import pass_counter, ray_snapshot
 from trainshed.failures import InfrastructureError
 from trainshed.storage.arrow_filesystem import as_ray_has_it
 from trainshed.storage.disk import Disk
@@ -147,6 +147,14 @@ def test_metrics_that_came_with_a_checkpoint_are_known_again(place: Folder) -> N
         known = ray_snapshot.reported_at(checkpoint)
         assert (known.epoch, known.step, known.metrics) == (2, None, {"loss": 0.25})
         assert known.checkpoint == (str(checkpoint), 2, None)
+
+
+def test_passes_survive_attempts_that_report_nothing(place: Folder) -> None:
+    checkpoint = make_attempt(place / "1")
+    pass_counter.write(checkpoint, {"train": 2})
+    ray_snapshot.seed(place / "2", checkpoint)
+    ray_snapshot.seed(place / "3", place / "2" / ray_snapshot.LINKED)
+    assert pass_counter.read(place / "3" / ray_snapshot.LINKED) == {"train": 2}
 
 
 def test_seeding_twice_is_once(place: Folder) -> None:

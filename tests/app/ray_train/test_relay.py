@@ -15,6 +15,7 @@ from ray.train.v2._internal.callbacks.placement_group_callback import PlacementG
 from ray.train.v2._internal.execution.failure_handling import FailureDecision
 from ray.train.v2._internal.execution.training_report import _TrainingReport
 
+from trainshed.checkpoint import pass_counter
 from trainshed.coordinator.ray_reports import events_of, reported
 from trainshed.coordinator.run_state import Reported
 from trainshed.ray_train.report_relay import (
@@ -28,7 +29,6 @@ from trainshed.ray_train.report_relay import (
 from trainshed.storage.arrow_filesystem import as_ray_has_it
 from trainshed.storage.disk import Disk
 from trainshed.storage.folder import Folder
-from trainshed.worker import pass_counter
 from trainshed_api.progress import CheckpointSaved, Evaluated, Event, Progress
 
 if TYPE_CHECKING:
