@@ -6,7 +6,6 @@ Runs in workers. What the driver does when it imports the module is a phase as w
 import importlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from torch import nn
 
@@ -14,7 +13,6 @@ from hack.stops.marks import (
     begin,
     begin_batches,
     count_step,
-    digest,
     hold,
     identify,
     keep_weights,
@@ -22,11 +20,6 @@ from hack.stops.marks import (
 from trainshed.worker.active_run import running
 from trainshed.worker.current import Run
 from trainshed.worker.evaluation import Score, Scores
-
-if TYPE_CHECKING:
-    import xgboost
-
-    from trainshed.boosting.boosting_run import BoostingRun
 
 # The dataset whose batches are the run's steps.
 MAIN = "train"
@@ -44,9 +37,9 @@ def train(config: Mapping[str, object]) -> None:
         function(config["config"])
         observed.finish()
     else:
-        from trainshed.boosting.boosting_run import BoostingRun
+        # This file may not name the boosting package: the framework of its functions differs.
+        from hack.stops.observed_rounds import ObservedRounds
 
-        assert isinstance(run, BoostingRun)
         rounds = ObservedRounds(run)
         function(config["config"])
         rounds.finish()
@@ -136,31 +129,6 @@ class Taken:
 
     def load_state_dict(self, state: dict[str, object]) -> None:
         """Load nothing."""
-
-
-class ObservedRounds:
-    """The run of a worker that boosts: each round is a step, and its rows are the trees."""
-
-    def __init__(self, run: "BoostingRun") -> None:
-        self._run, self._end_round = run, run.end_round
-        self._is_first = True
-        run.end_round = self.end_round  # type: ignore[method-assign, assignment]
-
-    def end_round(self, booster: "xgboost.Booster", *words: object) -> None:
-        """Count a round."""
-        if self._is_first:
-            begin_batches()
-        self._is_first = False
-        trees = int(digest(bytes(booster.save_raw())), 16)
-        count_step(self._run.rank, 0, self._run.step + 1, {"trees": [trees]})
-        self._end_round(booster, *words)  # type: ignore[arg-type]
-
-    def finish(self) -> None:
-        """Keep the trees."""
-        assert self._run.booster
-        if self._run.rank == 0:
-            keep_weights({"trees": bytes(self._run.booster.save_raw())}, None)
-        hold("report")
 
 
 hold("import")
