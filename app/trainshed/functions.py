@@ -121,7 +121,7 @@ def takes_shards(use: str) -> bool:
 
 
 def check_framework_of(use: str, framework: FrameworkName) -> None:
-    """Refuse a framework other than the one whose run a training function asks for.
+    """Refuse a framework other than the one whose run the file of a training function asks for.
 
     Raises:
         SpecError: naming the framework of the function.
@@ -132,7 +132,9 @@ def check_framework_of(use: str, framework: FrameworkName) -> None:
         for other, module in MODULES_OF_FRAMEWORKS.items()
         if any(f"{name}.".startswith(f"{module}.") for name in names)
     ]
-    if called and framework not in called and "trainshed.current" not in names:
+    # A file of several functions does not tell which of them is for which framework.
+    has_others = any(f"{name}.".startswith(("ray.", "trainshed.current.")) for name in names)
+    if called and framework not in called and not has_others:
         expected = f"{called[0]}, as {use} uses {MODULES_OF_FRAMEWORKS[called[0]]}"
         raise SpecError([Problem("spec.framework", framework, expected)])
 

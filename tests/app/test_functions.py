@@ -128,6 +128,7 @@ FRAMEWORKS: dict[str, tuple[str, FrameworkName, str | None]] = {
     "the run of Keras": ("from trainshed import keras", "torch", "tensorflow"),
     "the framework that it names": ("from trainshed.keras import current", "tensorflow", None),
     "either run": ("trainshed.boosting.current() or trainshed.current()", "torch", None),
+    "a function of Ray in the same file": ("import trainshed.boosting, ray.train", "torch", None),
     "another module": ("import trainshed.boostings", "torch", None),
     "nothing of ours": ("pass", "xgboost", None),
 }
