@@ -42,7 +42,8 @@ from trainshed.storage.disk import Disk
 from trainshed.storage.run_folder import RAY_FOLDER
 from trainshed.worker.active_run import running
 from trainshed.worker.phase_timer import CHECKPOINTING
-from trainshed_api.names import ENV_STORAGE
+from trainshed_api.names import ENV_RUN_NAME, ENV_STORAGE
+from trainshed_api.progress import WarningEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -101,6 +102,7 @@ class ReportRelay(ReportCallback):
         if checkpoints is None and storage:
             checkpoints = open_folder(storage) / RAY_FOLDER
         self._checkpoints = checkpoints
+        self._has_warned = False
 
     def after_report(
         self, training_report: _TrainingReport, metrics: Sequence[Mapping[str, object]]
@@ -117,7 +119,13 @@ class ReportRelay(ReportCallback):
                 pass_counter.write(kept, done)
             path = checkpoint.path if checkpoint else None
             report = reported(metrics[0], str(kept) if kept else path)
-            if events := events_of(report, time.time()):
+            events = events_of(report, time.time())
+            known = self._checkpoints
+            is_outside = path and known is not None and not is_inside(PurePath(path), known)
+            if path and is_outside and not self._has_warned:
+                self._has_warned = True
+                events = [WarningEvent(time=time.time(), message=_say_outside(path)), *events]
+            if events:
                 coordinator.report(report, events)
 
         self._line.call(say)
@@ -260,9 +268,22 @@ def folder_of(checkpoint: ray.train.Checkpoint, known: Folder | None) -> Folder 
     known: where those of the attempt lie.
     """
     path = Path(checkpoint.path)
-    if known is not None and PurePath(as_ray_has_it(known)[1]) == path.parent:
+    if known is not None and is_inside(path, known):
         return known / path.name
     return Disk(path) if isinstance(checkpoint.filesystem, LocalFileSystem) else None
+
+
+def is_inside(checkpoint: PurePath, known: Folder) -> bool:
+    """Return whether a checkpoint is among those of the attempt."""
+    return PurePath(as_ray_has_it(known)[1]) == checkpoint.parent
+
+
+def _say_outside(path: str) -> str:
+    return (
+        f"the script writes its checkpoints to {PurePath(path).parent}, outside the run's storage: "
+        "a later attempt does not resume from them. Set "
+        f'RunConfig(storage_path=os.environ["{ENV_STORAGE}"], name=os.environ["{ENV_RUN_NAME}"])'
+    )
 
 
 def first_line(error: BaseException) -> str:

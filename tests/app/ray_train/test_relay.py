@@ -29,7 +29,7 @@ from trainshed.ray_train.report_relay import (
 from trainshed.storage.arrow_filesystem import as_ray_has_it
 from trainshed.storage.disk import Disk
 from trainshed.storage.folder import Folder
-from trainshed_api.progress import CheckpointSaved, Evaluated, Event, Progress
+from trainshed_api.progress import CheckpointSaved, Evaluated, Event, Progress, WarningEvent
 
 if TYPE_CHECKING:
     from ray.train.v2._internal.execution.context import TrainRunContext
@@ -201,6 +201,19 @@ def test_a_coordinator_that_is_gone_ends_nothing(caplog: pytest.LogCaptureFixtur
 def find_nobody(name: str, namespace: str) -> None:
     """Do what Ray does when no actor has the name."""
     raise ValueError(f"no actor {name} in {namespace}")
+
+
+def test_a_script_that_writes_checkpoints_elsewhere_is_warned_once(tmp_path: Path) -> None:
+    told = Told()
+    relayed = ReportRelay(cast("Coordinator", told), Disk(tmp_path / "attempt"))
+
+    for folder in ("attempt", "elsewhere", "elsewhere"):
+        report = make_report({"loss": 1.0}, str(tmp_path / folder / "checkpoint_000001"))
+        relayed.after_report(report, [{"loss": 1.0}])
+
+    [warning] = [event for event in told.events if isinstance(event, WarningEvent)]
+    assert warning.message.startswith(f"the script writes its checkpoints to {tmp_path}/elsewhere,")
+    assert 'storage_path=os.environ["TRAINSHED_STORAGE"]' in warning.message
 
 
 def test_a_script_without_our_coordinator_trains_on(
