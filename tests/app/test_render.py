@@ -55,4 +55,4 @@ def test_what_a_file_alone_cannot_become_is_said(case: str, tmp_path: Path) -> N
     done = CliRunner().invoke(cli, ["render", str(file)])
 
     assert isinstance(done.exception, SpecError)
-    assert str(done.exception) == want
+    assert str(done.exception) == f"{file}:1: {want}"

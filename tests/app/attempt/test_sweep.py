@@ -84,7 +84,7 @@ def test_one_that_can_be_gone_on_from_stays_before_those_that_cannot(
         if passed_over == "no manifest":
             left.delete(checkpoint.MANIFEST)
         else:
-            text = left.read(checkpoint.MANIFEST).replace(b'"order": 2', b'"order": 1')
+            text = left.read(checkpoint.MANIFEST).replace(b'"order": 3', b'"order": 1')
             left.write(checkpoint.MANIFEST, text)
     sweep(folder, 2, CheckpointSpec(keep=3))
 
