@@ -101,6 +101,12 @@ CASES = {
     "fields in another order": Case(
         pa.array(STRUCT), pa.array(SWAPPED), [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
     ),
+    "times of two zones": Case(
+        pa.array([1], pa.timestamp("us", "UTC")),
+        pa.array([2], pa.timestamp("us", "Europe/Berlin")),
+        ["1970-01-01T00:00:00.000001", "1970-01-01T00:00:00.000002"],
+        "datetime64[us]",
+    ),
     "microseconds and nanoseconds": Case(
         pa.array([1], pa.timestamp("us")),
         pa.array([1], pa.timestamp("ns")),

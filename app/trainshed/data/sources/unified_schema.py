@@ -85,7 +85,7 @@ def unified_schema(
 def conforms(schema: pa.Schema, unified: pa.Schema, columns: Collection[str] = ()) -> bool:
     """Return whether a file has columns with the types of all files; columns: empty for all."""
     return all(
-        field.name in schema.names and schema.field(field.name).type == field.type
+        field.name in schema.names and _stored(schema.field(field.name)) == _stored(field)
         for field in unified
         if not columns or field.name in columns
     )
@@ -107,26 +107,38 @@ def conformed(table: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
     for field in schema:
         place = table.schema.get_field_index(field.name)
         stored = table.schema.field(place) if place >= 0 else field
-        # Metadata of a column has the shape of its tensors, which may differ between files.
-        fields.append(stored if stored.type == field.type else field)
-        arrays.append(
-            pa.nulls(table.num_rows, field.type)
-            if place < 0
-            else _cast(table.column(place), field, path)
-        )
+        # The field of a column has the shape of its tensors, which may differ between files.
+        is_alike = _stored(stored) == _stored(field)
+        fields.append(stored if is_alike else field)
+        if place < 0:
+            arrays.append(pa.nulls(table.num_rows, field.type))
+        else:
+            column = table.column(place)
+            arrays.append(column if is_alike else _cast(column, field, path))
     return pa.table(arrays, schema=pa.schema(fields))
+
+
+def _stored(field: pa.Field) -> pa.DataType:
+    """Return the type of a column's values in files; Ray's tensors differ in their shape alone."""
+    kind = field.type
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
 
 
 def _unified(fields: Iterable[pa.Field]) -> pa.Field:
     """Return a column with a type that holds the values of all of these types."""
     fields = list(fields)
-    if len({field.type for field in fields}) > 1:  # Arrow has no common type of both
-        fields = [
-            each.with_type(each.type.value_type) if pa.types.is_dictionary(each.type) else each
-            for each in fields
-        ]
+    if len({field.type for field in fields}) > 1:  # Arrow has no common type of these
+        fields = [each.with_type(_plain(_stored(each))) for each in fields]
     schemas = [pa.schema([field]) for field in fields]
     return pa.unify_schemas(schemas, promote_options="permissive").field(0)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the values of a dictionary, and times with a zone in UTC."""
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    has_zone = pa.types.is_timestamp(kind) and kind.tz is not None
+    return pa.timestamp(kind.unit, "UTC") if has_zone else kind
 
 
 def _misfit(stored: dict[pa.Field, str], field: str, remedy: str) -> Problem:
