@@ -5,16 +5,20 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
+import pyarrow.compute as pc
+
 from trainshed.data.sources.dataset_files import moving_options
+from trainshed.data.sources.literals import literal
 from trainshed_api.errors import Problem, SpecError, show_value
 from trainshed_api.formats import options_of
+from trainshed_api.where import Unquoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from trainshed.data.sampler.dataset_plan import DatasetPlan
-    from trainshed.data.sampler.fragments import Holdout, Source
-    from trainshed_api.rows import ReadSpec
+    from trainshed.data.sampler.fragments import Source
+    from trainshed_api.rows import HoldoutSpec, ReadSpec
     from trainshed_api.v1alpha1 import DatasetSpec
 
 _WHY = "holdout selects rows by their positions in the files, which depend on it"
@@ -26,7 +30,7 @@ class _Part(NamedTuple):
     field: str
     read: ReadSpec
     source: Source
-    holdout: Holdout
+    holdout: HoldoutSpec
 
 
 def check_holdouts(plans: Mapping[str, DatasetPlan], specs: Mapping[str, DatasetSpec]) -> None:
@@ -44,19 +48,50 @@ def check_holdouts(plans: Mapping[str, DatasetPlan], specs: Mapping[str, Dataset
     parts = [
         _Part(f"{plan.field}.read", specs[name].read, plan.source, holdout)
         for name, plan in plans.items()
-        if plan.source and (holdout := plan.source.scan.selection.holdout)
+        if plan.source and (holdout := specs[name].read.holdout)
     ]
     for one, other in combinations(parts, 2):
         if _are_sides(one.holdout, other.holdout) and _share_files(one.source, other.source):
-            problems = list(_differences(one, other))
+            problems = list(_other_rules(one, other)) or list(_other_positions(one, other))
             if problems:
                 raise SpecError(problems)
 
 
-def _are_sides(one: Holdout, other: Holdout) -> bool:
-    """Say whether no number of a row is on both: a larger share has all that a smaller one has."""
-    held, rest = (one, other) if one.held else (other, one)
-    return held.held and not rest.held and held.seed == rest.seed and held.share <= rest.share
+def _are_sides(one: HoldoutSpec, other: HoldoutSpec) -> bool:
+    """Return whether no row is meant to be in both: a larger share has all rows of a smaller."""
+    if one.keep == other.keep:
+        return False
+    held, rest = (one, other) if one.keep == "held" else (other, one)
+    if held.share is None or rest.share is None:
+        return True
+    return held.seed == rest.seed and held.share <= rest.share
+
+
+def _other_rules(one: _Part, other: _Part) -> Iterator[Problem]:
+    """Yield the rules of the second part by which a row may be in both."""
+    a, b = one.holdout, other.holdout
+    for name, wanted, value in (
+        ("by", a.by, b.by),
+        ("stratify", a.stratify, b.stratify),
+        ("before", a.before and "a value", b.before and "a value"),
+    ):
+        if wanted != value:
+            expected = f"{wanted or 'no value'}, as {one.field}: else rows are in both datasets"
+            yield Problem(f"{other.field}.holdout.{name}", value or "nothing", expected)
+            return
+    if a.by is None:
+        return
+    kinds = [part.source.schema and part.source.schema.field(a.by).type for part in (one, other)]
+    if kinds[0] != kinds[1]:
+        expected = f"a column of {kinds[0]}, as {one.field}: the same value has another side else"
+        yield Problem(f"{other.field}.holdout.by", f"{a.by} of {kinds[1]}", expected)
+    elif kinds[0] and a.before and b.before:
+        times = [literal(a.by, Unquoted(each), kinds[0]) for each in (a.before, b.before)]
+        is_later = b.keep == "held"
+        if pc.less(*(reversed(times) if is_later else times)).as_py():
+            limit = f"{a.before} or {'a later' if is_later else 'an earlier'} value"
+            expected = f"{limit}, as {one.field}: else rows are in both datasets"
+            yield Problem(f"{other.field}.holdout.before", b.before, expected)
 
 
 def _share_files(one: Source, other: Source) -> bool:
@@ -70,16 +105,10 @@ def _share_files(one: Source, other: Source) -> bool:
     return a.format == b.format or not names.isdisjoint(file.path for file in other.files)
 
 
-def _differences(one: _Part, other: _Part) -> Iterator[Problem]:
-    """Yield what of two sides may give a row two places."""
-    a, b = one.source.scan, other.source.scan
-    rules = [(part.holdout.by, part.holdout.stratify) for part in (one, other)]
-    for name, wanted, value in zip(("by", "stratify"), *rules, strict=True):
-        if wanted != value:
-            expected = f"{wanted or 'no value'}, as {one.field}: else rows are in both datasets"
-            yield Problem(f"{other.field}.holdout.{name}", value or "nothing", expected)
-    is_by_position = rules == [(None, None)] * 2
-    if not is_by_position or (_is_by_file(one.source) and _is_by_file(other.source)):
+def _other_positions(one: _Part, other: _Part) -> Iterator[Problem]:
+    """Yield what of two random sides may give a row two positions."""
+    rule, a, b = one.holdout, one.source.scan, other.source.scan
+    if rule.by or rule.stratify or (_is_by_file(one.source) and _is_by_file(other.source)):
         return
     if a.format != b.format:
         expected = f"{a.format}, as {one.field}: {_WHY}"

@@ -112,6 +112,26 @@ REFUSED = {
         {"format": "csv", "holdout": HELD},
         r"valid\.read\.holdout\.by: got nothing; expected name, as spec\.data\.datasets\.train",
     ),
+    "a time that is not yet the other's": Case(
+        {"format": "csv", "holdout": {"keep": "rest", "by": "id", "before": "30"}},
+        {"format": "csv", "holdout": {"keep": "held", "by": "id", "before": "9"}},
+        r"valid\.read\.holdout\.before: got 9; expected 30 or a later value, as",
+    ),
+    "the same with the held ones first": Case(
+        {"format": "csv", "holdout": {"keep": "held", "by": "id", "before": "9"}},
+        {"format": "csv", "holdout": {"keep": "rest", "by": "id", "before": "30"}},
+        r"valid\.read\.holdout\.before: got 30; expected 9 or an earlier value, as",
+    ),
+    "a side by time, and one at random": Case(
+        {"format": "csv", "holdout": {"keep": "rest", "by": "id", "before": "30"}},
+        {"format": "csv", "holdout": {**HELD, "by": "id"}},
+        r"valid\.read\.holdout\.before: got nothing; expected a value, as",
+    ),
+    "a column of another type": Case(
+        {"format": "csv", "holdout": {**REST, "by": "id"}, "options": {"types": {"id": "string"}}},
+        {"format": "csv", "holdout": {**HELD, "by": "id"}},
+        r"valid\.read\.holdout\.by: got id of int64; expected a column of string, as",
+    ),
     "one that is stratified": Case(
         {"format": "csv", "holdout": REST},
         {"format": "csv", "holdout": {**HELD, "stratify": "name"}},
@@ -151,6 +171,10 @@ ACCEPTED = {
     "sides by a value, which no position changes": Case(
         {"format": "video", "options": {"every": 5}, "holdout": {**REST, "by": "number"}},
         {"format": "video", "columns": ["number"], "holdout": {**HELD, "by": "number"}},
+    ),
+    "a gap between two times": Case(
+        {"format": "csv", "holdout": {"keep": "rest", "by": "id", "before": "9"}},
+        {"format": "csv", "holdout": {"keep": "held", "by": "id", "before": "30"}},
     ),
     "the same side twice": sides(HELD, HELD),
     "other seeds": sides(REST, {**HELD, "seed": 1}),
