@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Value = bool | int | float | str
+
+
+class Unquoted(str):
+    """A constant as it is written, which is a number beside a column of numbers."""
+
+    __slots__ = ()
+
+
 Sign = Literal["==", "!=", "<", "<=", ">", ">="]
 Operator = Literal["+", "-", "*", "/"]
 Pattern = Literal["like", "match"]

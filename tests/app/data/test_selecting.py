@@ -138,6 +138,27 @@ def test_row_groups_that_cannot_have_such_rows_are_not_read(folder: Path) -> Non
     assert [fragment.path for fragment in source.fragments] == [f"{folder}/part-0.parquet"]
 
 
+@pytest.mark.parametrize(("keep", "want"), [("rest", ["a", "c"]), ("held", ["b", "c"])])
+def test_row_groups_of_the_other_side_of_a_time_are_not_read(
+    tmp_path: Path, keep: str, want: list[str]
+) -> None:
+    for name, days in {"a": [1, 2], "b": [8, 9], "c": [8, None]}.items():
+        pq.write_table(pa.table({"day": days}), tmp_path / f"{name}.parquet")
+
+    source, found = opened(tmp_path, holdout={"by": "day", "before": "5", "keep": keep})
+
+    read = [Path(fragment.path).stem for fragment in source.fragments]
+    assert read == want
+    assert len(found["day"]) == 3
+
+
+def test_a_row_group_with_nan_may_have_rows_without_a_value(tmp_path: Path) -> None:
+    table = pa.table({"x": pa.array([1.0, float("nan")])})
+    pq.write_table(table, tmp_path / "a.parquet")
+
+    assert len(opened(tmp_path, where="x is None")[1]["x"]) == 1
+
+
 @pytest.mark.parametrize("sign", ["in", "not in"])
 def test_row_groups_are_left_out_as_rows_without_a_value_are(sign: str, tmp_path: Path) -> None:
     """A row group of one value and nothing: by its ends it may meet `in`, its rows decide."""
@@ -250,7 +271,7 @@ def test_by_holds_out_about_the_share_of_the_values_and_all_their_rows(folder: P
     assert len(parts["held"]) + len(parts["rest"]) == ROWS
 
 
-@pytest.mark.parametrize(("before", "first"), [("750", 750), ("749.5", 750), ("-3", 0)])
+@pytest.mark.parametrize(("before", "first"), [("750", 750), ("749.5", 750), ("1", 1)])
 def test_a_split_by_time_holds_out_what_is_not_before_it(
     folder: Path, before: str, first: int
 ) -> None:
@@ -259,7 +280,12 @@ def test_a_split_by_time_holds_out_what_is_not_before_it(
     _, rest = opened(folder, holdout={**rule, "keep": "rest"}, where="id >= 0")
 
     assert held["id"].tolist() == list(range(first, 1999))
-    assert rest.get("id", np.empty(0)).tolist() == list(range(first))
+    assert rest["id"].tolist() == list(range(first))
+
+
+def test_a_side_of_a_time_without_a_row_group_is_refused(folder: Path) -> None:
+    with pytest.raises(SpecError, match=r"holdout\.before: got no rows; expected a condition"):
+        opened(folder, holdout={"by": "id", "before": "-3", "keep": "rest"})
 
 
 def test_rows_without_a_time_are_outside_the_holdout(tmp_path: Path) -> None:
@@ -272,6 +298,22 @@ def test_rows_without_a_time_are_outside_the_holdout(tmp_path: Path) -> None:
     )
 
     assert (held, rest) == ([0, 3], [1, 2])
+
+
+@pytest.mark.parametrize("before", ["20260201", "2026"])
+def test_a_time_of_digits_is_a_text_beside_texts(tmp_path: Path, before: str) -> None:
+    days = ["20251231", "20260131", "20260201"]
+    pq.write_table(pa.table({"day": days}), tmp_path / "a.parquet")
+
+    _, held = opened(tmp_path, holdout={"by": "day", "before": before, "keep": "held"})
+
+    assert held["day"].tolist() == [day for day in days if day >= before]
+
+
+@pytest.mark.parametrize("before", ["nan", "1_0", " 7 ", "soon"])
+def test_a_time_that_is_no_number_is_refused_beside_numbers(folder: Path, before: str) -> None:
+    with pytest.raises(SpecError, match=r"holdout\.before: got .* for column half of type double"):
+        opened(folder, holdout={"by": "half", "before": before, "keep": "held"})
 
 
 SPLITS: dict[str, tuple[dict[str, JsonValue], str]] = {

@@ -40,7 +40,7 @@ from trainshed.storage.addresses import is_web, shown
 from trainshed.storage.scratch import NoRoomError
 from trainshed_api.errors import Problem, SpecError, one_of, show_value
 from trainshed_api.formats import options_of
-from trainshed_api.where import Both, Compared, Missing, columns_of, parse_where
+from trainshed_api.where import Both, Compared, Missing, Unquoted, columns_of, parse_where
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from trainshed.storage.folder import Folder
     from trainshed_api.formats import FormatName
     from trainshed_api.rows import ReadSpec
-    from trainshed_api.where import Condition, Value
+    from trainshed_api.where import Condition
 
 FILES: Mapping[FormatName, Format] = {
     "csv": Csv(),
@@ -160,7 +160,13 @@ def _opened(
         # The number of rows of a value must not depend on the condition: the other side may differ.
         where = None if read.holdout and read.holdout.stratify else selection.where
         found = parquet.open_source(
-            at, read.columns, field, access, asked=selection.asked, where=where
+            at,
+            read.columns,
+            field,
+            access,
+            asked=selection.asked,
+            where=where,
+            where_name="where" if read.where else "holdout.before",
         )
         scan = replace(
             scan,
@@ -222,18 +228,11 @@ def _conditions(read: ReadSpec) -> dict[str, Condition]:
     if read.where:
         found["where"] = parse_where(read.where)
     if read.holdout and read.holdout.by and read.holdout.before:
-        column, time = read.holdout.by, _number_or_text(read.holdout.before)
+        column, time = read.holdout.by, Unquoted(read.holdout.before)
         later = Compared(column, ">=", time)
         earlier = Both((Compared(column, "<", time), Missing(column)), all=False)
         found["holdout.before"] = later if read.holdout.keep == "held" else earlier
     return found
-
-
-def _number_or_text(written: str) -> Value:
-    for kind in (int, float):
-        with contextlib.suppress(ValueError):
-            return kind(written)
-    return written
 
 
 def moving_options(scan: Scan) -> dict[str, JsonValue]:

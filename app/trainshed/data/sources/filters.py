@@ -186,6 +186,11 @@ def may_meet(condition: Condition, group: pq.RowGroupMetaData, leaves: Leaves) -
         sign: Sign = condition.sign if isinstance(condition, Compared) else "=="
         ends = _ends(column, group, leaves)
         return ends is None or any(_may_be(ends, sign, column, value) for value in values)
+    if isinstance(condition, Missing) and condition.column in leaves:
+        number, kind = leaves[condition.column]
+        told = group.column(number).statistics
+        # NaN is no value, and no statistics count it.
+        return pa.types.is_floating(kind) or told is None or told.null_count != 0
     return True
 
 
@@ -457,7 +462,7 @@ def _may_be(ends: tuple[pa.DataType, Bound, Bound], sign: Sign, column: str, val
         return True
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=1024, typed=True)
 def _bound(column: str, value: Value, kind: pa.DataType) -> Bound:
     """Return a constant as Parquet's statistics have values of a type: in Python's types."""
     found = literal(column, value, kind)

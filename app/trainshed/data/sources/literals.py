@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import re
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from trainshed_api.errors import show_value
+from trainshed_api.where import Unquoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +28,7 @@ _WIDER = {
     pa.string_view(): pa.string(),
     pa.binary_view(): pa.binary(),
 }
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _ONLY_MISSING = (
     "`is None` or `is not None`, the only conditions on this type. Use a filter transform"
 )
@@ -54,7 +57,7 @@ def compared_as(kind: pa.DataType) -> pa.DataType:
     return _WIDER.get(kind, kind)
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=1024, typed=True)
 def literal(column: str, value: Value, kind: pa.DataType) -> pa.Scalar:
     """Return a constant as a value to compare with a column of a type, as `compared_as` has it.
 
@@ -93,6 +96,7 @@ def _unsigned(value: Value, kind: pa.DataType) -> pa.Scalar:
 
 
 def _decimal(value: Value, _: pa.DataType) -> pa.Scalar:
+    value = str(value) if isinstance(value, Unquoted) else value
     number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     return pa.scalar(number, _EXACT)
 
@@ -117,6 +121,8 @@ def _time_of_day(value: Value, _: pa.DataType) -> pa.Scalar:
 
 
 def _number(value: Value) -> bool | float:
+    if isinstance(value, Unquoted) and _NUMBER.fullmatch(value):
+        return int(value) if value.lstrip("-").isdigit() else float(value)
     if isinstance(value, str):
         raise ValueError(value)
     return value
@@ -146,7 +152,7 @@ _FAMILIES = (
     _Family(pa.types.is_decimal, _decimal, "a number such as 1.5"),
     _Family(
         lambda kind: kind in (pa.string(), pa.large_string(), pa.string_view()),
-        lambda value, _: pa.scalar(_text(value)),
+        lambda value, _: pa.scalar(str(_text(value))),
         'a text in quotes, such as "train"',
     ),
     _Family(

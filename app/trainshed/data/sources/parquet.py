@@ -62,6 +62,7 @@ def open_source(  # noqa: PLR0913 - files, and what of them is read
     *,
     asked: Sequence[str] = (),
     where: Condition | None = None,
+    where_name: str = "where",
 ) -> Source:
     """Read the footers of a file or of all `*.parquet` files of a folder.
 
@@ -72,6 +73,7 @@ def open_source(  # noqa: PLR0913 - files, and what of them is read
         access: to the storage.
         asked: columns that decide which rows are read.
         where: fragments without a matching row are left out.
+        where_name: the field below `field` that has this condition.
 
     Raises:
         InfrastructureError: if the storage does not return a footer.
@@ -105,7 +107,7 @@ def open_source(  # noqa: PLR0913 - files, and what of them is read
     if not fragments:
         if where:
             expected = "a condition that at least one row of the files meets"
-            raise SpecError([Problem(f"{field}.where", "no rows", expected)])
+            raise SpecError([Problem(f"{field}.{where_name}", "no rows", expected)])
         raise SpecError([Problem(f"{field}.path", str(at), "files with at least one row")])
     floats = with_missing(footers, schema, columns, access)
     integers = beyond_floats(footers, schema, floats)
