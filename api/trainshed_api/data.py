@@ -187,12 +187,8 @@ class DatasetSpec(SpecModel):
 
     @model_validator(mode="after")
     def _workers_keep_only_a_lasting_split(self) -> Self:
-        if self.cache == "workers" and self.shuffle.mode in _SPLIT_CHANGES_EACH_EPOCH:
-            expected = (
-                f"objects, disk, none or auto with shuffle mode {self.shuffle.mode}: "
-                "the rows of a worker change each epoch"
-            )
-            raise RuleError([Problem("cache", '"workers"', expected)])
+        if problem := cache_problem(self):
+            raise RuleError([problem])
         return self
 
     @model_validator(mode="after")
@@ -313,6 +309,18 @@ class DataSpec(SpecModel):
         if problems:
             raise RuleError(problems)
         return self
+
+
+def cache_problem(dataset: DatasetSpec) -> Problem | None:
+    """Return what is wrong with the cache of a dataset beside its shuffle; None if nothing is."""
+    mode = dataset.shuffle.mode
+    if dataset.cache != "workers" or mode not in _SPLIT_CHANGES_EACH_EPOCH:
+        return None
+    expected = (
+        f"objects, disk, none or auto with shuffle mode {mode}: the rows of a worker change each "
+        "epoch"
+    )
+    return Problem("cache", '"workers"', expected)
 
 
 def _check_mixed(datasets: Mapping[str, DatasetSpec], place: str, part: str) -> Iterator[Problem]:

@@ -47,12 +47,15 @@ def check_same_run(prepared: Prepared) -> None:
     ]
     if record.spec_hash != prepared.spec_hash:
         old = hashed_part(TrainingRunSpec.model_validate(record.spec))
-        differing = diff(old, hashed_part(prepared.spec)) or differing
+        lines = diff(old, hashed_part(prepared.spec))
+        if record.shuffle:  # which has the modes themselves, and `auto` may have chosen one
+            lines = [line for line in lines if ".shuffle.mode: " not in line]
+        differing = [*lines, *differing]
     if not differing:
         return  # only what sets speed was changed
-    lines = "; ".join(differing)
     expected = (
-        f"the spec that this run was started with, or --fresh to start over. It differs: {lines}"
+        "the spec that this run was started with, or --fresh to start over. It differs: "
+        f"{'; '.join(differing)}"
     )
     raise SpecError([Problem("spec", f"another spec than {prepared.folder.at} holds", expected)])
 

@@ -132,11 +132,13 @@ def test_a_release_with_more_fields_goes_on_with_an_earlier_one_s_run(tmp_path: 
     resume.check_same_run(with_spec(prepared, make_later_spec(data=make_data())))
 
 
-def make_shuffled(home: Path, *, fresh: bool = False, **shuffle: JsonValue) -> Prepared:
+def make_shuffled(
+    home: Path, *, fresh: bool = False, cache: str = "auto", **shuffle: JsonValue
+) -> Prepared:
     """Return a run over 80 rows of files, which are written once."""
     if not (home / "rows").exists():
         write_rows(home / "rows", 80)
-    data = make_data(make_dataset(shuffle=shuffle))
+    data = make_data(make_dataset(shuffle=shuffle, cache=cache))
     run = make_run(train="tests.app.processes:children", data=data)
     return prepare(run, RunLocation(Disk(home)), fresh=fresh)
 
@@ -157,6 +159,21 @@ def test_a_resumed_run_keeps_the_shuffle_that_was_chosen_when_it_began(tmp_path:
     assert again.plans["train"].shuffle == blocks
     resume.check_same_run(again)
     assert make_shuffled(tmp_path, fresh=True).plans["train"].shuffle.mode == "global"
+
+
+def test_a_cache_of_workers_is_refused_for_a_run_that_began_with_blocks(tmp_path: Path) -> None:
+    """The spec names no mode: the rule was held against that alone, and rows came in file order."""
+    blocks = ShuffleSpec(mode="blocks", buffer_size=30)
+    begin_with(tmp_path, make_shuffled(tmp_path), shuffle={"train": blocks})
+
+    with pytest.raises(SpecError, match=r'train.cache: got "workers"; expected objects, disk'):
+        make_shuffled(tmp_path, cache="workers")
+
+
+def test_the_mode_that_was_chosen_may_be_named(tmp_path: Path) -> None:
+    begin_with(tmp_path, make_shuffled(tmp_path))
+
+    resume.check_same_run(make_shuffled(tmp_path, mode="global"))
 
 
 def test_a_run_that_began_with_an_earlier_release_stays_unshuffled(tmp_path: Path) -> None:

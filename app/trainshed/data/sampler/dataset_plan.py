@@ -17,7 +17,7 @@ from trainshed.data.sampler.auto_shuffle import choose_shuffle
 from trainshed.data.sampler.function import Function, are_grouped, most_asked, with_types
 from trainshed.data.sampler.permutation import ORDER, first_rows
 from trainshed.data.sampler.sizes import Measured, Size, megabytes
-from trainshed_api.data import LOCAL_BUFFER, ShuffleSpec
+from trainshed_api.data import LOCAL_BUFFER, ShuffleSpec, cache_problem
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.quantity import parse_bytes
 
@@ -353,9 +353,11 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
     num_bytes = int(measured.row_bytes * rows) if rows and measured else None
     size = measured.size(rows) if rows and measured else None
     shuffle, why = choose_shuffle(spec, measured, size) if trains else (_named(spec.shuffle), "")
-    if begun_with and spec.shuffle.mode == "auto":
+    if trains and begun_with and spec.shuffle.mode == "auto":
         shuffle, why = begun_with, "as the run began"
     spec = spec.model_copy(update={"shuffle": shuffle})
+    if problem := cache_problem(spec):  # of the mode that was chosen
+        raise SpecError([replace(problem, field=f"{field}.{problem.field}")])
     if size is None or are_grouped(transforms):
         cache, reason = _whole_cache(spec, size, memory, field)
     else:
