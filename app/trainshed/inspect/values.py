@@ -57,10 +57,12 @@ def say_type(array: Array) -> str:
 def as_json(value: object) -> JsonValue:
     """Return a value as JSON: arrays as lists, bytes in base64, times as ISO 8601.
 
-    NaN, infinity and NaT become null.
+    Masked values, NaN, infinity and NaT become null.
     """
     found: JsonValue = None
     match value:
+        case np.ma.core.MaskedConstant():
+            pass
         case np.ndarray() | list() | tuple():
             found = [as_json(each) for each in value]
         case bytes() | bytearray() | memoryview():

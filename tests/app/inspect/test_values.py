@@ -47,6 +47,7 @@ def test_json_has_all_of_a_value() -> None:
         "flag": np.bool_(True),
         "none": None,
         "object": {"a": [np.int8(1)]},
+        "masked": np.ma.MaskedArray([2**53 + 1, 0], mask=[False, True]),
     }
     found = as_json(row)
     assert json.loads(json.dumps(found)) == {
@@ -60,6 +61,7 @@ def test_json_has_all_of_a_value() -> None:
         "flag": True,
         "none": None,
         "object": {"a": [1]},
+        "masked": [2**53 + 1, None],
     }
 
 
