@@ -84,11 +84,13 @@ def set_value(document: Document, path: str, text: str) -> Document:
     """Return the document with one value replaced or added.
 
     path: as in error texts, `spec.data.datasets.train.transforms[0].options.size`; maps on the way
-    are made, list items must exist. text: read as YAML, so `0.1` is a number and `[1, 2]` a list.
-    Whether the path exists in the model is found by validation.
+    are made, list items must exist. text: read as YAML, so `0.1` is a number and `[1, 2]` a list;
+    a single sign other than `~` stands for itself, such as `,` and `#`. Whether the path exists in
+    the model is found by validation.
     """
     steps = _split_path(path)
-    values = parse_yaml(text, f"--set {path}")
+    is_sign = len(text) == 1 and not text.isalnum() and text != "~"
+    values = [text] if is_sign else parse_yaml(text, f"--set {path}")
     if len(values) > 1:
         raise SpecError([Problem(path, show_value(text), "one value")])
     value = normalise_document(values[0], f"--set {path}") if values else None

@@ -564,6 +564,12 @@ def test_setting_replaces_one_value(case: str) -> None:
     assert set_value({"spec": {"list": [{"a": 1}]}}, path, text) == want
 
 
+@pytest.mark.parametrize(("text", "want"), [(",", ","), ("#", "#"), ("~", None), ("a", "a")])
+def test_a_sign_alone_is_a_text(text: str, want: str | None) -> None:
+    """YAML takes `#` for a comment, and a comma for a mistake."""
+    assert set_value({}, "comment", text) == {"comment": want}
+
+
 WRONG_SETTINGS: dict[str, tuple[str, str]] = {
     "no value": ("spec.epochs", '--set: got "spec.epochs"; expected path=value'),
     "no path": (
