@@ -260,7 +260,7 @@ def _check_columns(schema: pa.Schema | None, columns: Iterable[str], field: str)
 
 def _say_delimiter(names: Sequence[str]) -> str:
     """Return the option of csv that is missing if one column has a name like several."""
-    found = [sign for sign in (";", "\t", "|") if len(names) == 1 and sign in names[0]]
+    found = [sign for sign in (";", "|") if len(names) == 1 and sign in names[0]]
     return f". Set options.delimiter to {show_value(found[0])}" if found else ""
 
 

@@ -140,6 +140,11 @@ REFUSALS = {
         "a.csv", gzip.compress(b"x\n1\n"), r"a\.csv.*its name has to end in \.gz"
     ),
     "another name than gzip's": Refusal("a.csv.gz", b"x\n1\n", r"a\.csv\.gz.*not compressed as"),
+    "tabs": Refusal(
+        "a.tsv",
+        b"x\ty\n1\t2\n",
+        r'options\.delimiter: got ","; expected "\\t", as the header of .*a\.tsv has tabs',
+    ),
     "quotes with a backslash": Refusal(
         "a.csv", b't,y\n"say \\"hi\\" ok",1\n', r"a\.csv.*Set options\.escape"
     ),

@@ -100,7 +100,7 @@ def test_a_near_name_is_offered_for_a_column(tmp_path: Path) -> None:
         open_files(tmp_path, "csv", columns=["pixel1"])
 
 
-@pytest.mark.parametrize(("sign", "shown"), [(";", '";"'), ("\t", r'"\\t"')])
+@pytest.mark.parametrize(("sign", "shown"), [(";", '";"'), ("|", r'"\|"')])
 def test_the_delimiter_is_named_where_a_file_has_one_column(
     sign: str, shown: str, tmp_path: Path
 ) -> None:

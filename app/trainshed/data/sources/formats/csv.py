@@ -33,7 +33,7 @@ from trainshed.data.sources.formats.shared_types import (
     shared_schema,
     told_types,
 )
-from trainshed_api.errors import Problem, SpecError
+from trainshed_api.errors import Problem, SpecError, show_value
 from trainshed_api.formats import CsvOptions
 
 if TYPE_CHECKING:
@@ -91,6 +91,10 @@ class Csv(Format):
                 raise SpecError([Problem(f"{field}.path", file.where, expected)]) from error
 
         schema, floats = shared_schema(files, told, options.types, field)
+        if len(schema.names) == 1 and "\t" in schema.names[0]:
+            expected = f'"\\t", as the header of {files[0].where} has tabs'
+            got = show_value(options.delimiter)
+            raise SpecError([Problem(f"{field}.options.delimiter", got, expected)])
         scan = replace(scan, schema=schema, floats=floats)
         return scan, cut_files(files, whole=options.multiline)
 
