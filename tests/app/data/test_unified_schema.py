@@ -228,7 +228,7 @@ WHERE: dict[str, list[object]] = {
     "v == 3": [3],
     f"v >= {LARGE}": [LARGE],
     "v < 3": [1, 2],
-    "v is None": [],
+    "v is None or v == 3": [3],
     "s == 'late'": [LARGE],
     "s is None": [1, 2, 3],
 }
