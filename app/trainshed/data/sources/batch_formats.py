@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from trainshed.data.sources.arrow_columns import from_arrow
 from trainshed.data.sources.column_arrays import MOST_EXACT, as_column, num_rows
+from trainshed.data.sources.errors import on_one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,7 +94,9 @@ def _from_series(series: pd.Series) -> Array:
         if getattr(array.type, "extension_name", "").startswith("pandas."):
             raise pa.ArrowInvalid("only pandas has such values")
     except pa.ArrowException as error:
-        raise ValueError(f"column {series.name} of {series.dtype} ({_said(error)})") from error
+        raise ValueError(
+            f"column {series.name} of {series.dtype} ({on_one_line(error)})"
+        ) from error
     chunked = array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
     return _exact(from_arrow(pa.table({str(series.name): chunked})))[str(series.name)]
 
@@ -125,7 +128,7 @@ def _to_array(name: str, array: Array) -> pa.Array:
     except (pa.ArrowException, TypeError) as error:
         expected = "numpy or pandas for"
         raise ValueError(
-            f"got pyarrow; expected {expected} column {name} ({_said(error)})"
+            f"got pyarrow; expected {expected} column {name} ({on_one_line(error)})"
         ) from error
     if array.ndim == 1:
         return flat
@@ -136,7 +139,3 @@ def _to_array(name: str, array: Array) -> pa.Array:
         )
     stored = pa.FixedSizeListArray.from_arrays(flat, len(flat) // len(array))
     return pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(flat.type, shape), stored)
-
-
-def _said(error: Exception) -> str:
-    return " ".join(str(error).split())

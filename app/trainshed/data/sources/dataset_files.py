@@ -16,7 +16,7 @@ from trainshed.data.sampler.bad_records import BadRecord
 from trainshed.data.sampler.fragments import File, Holdout, Scan, Selection, Source
 from trainshed.data.sources import parquet
 from trainshed.data.sources.column_arrays import as_floats, cut_rows, exactly, join, num_rows
-from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.errors import DataError, on_one_line
 from trainshed.data.sources.filters import columns_to_read, misfits, row_numbers, selected
 from trainshed.data.sources.formats.audio import Audio
 from trainshed.data.sources.formats.csv import Csv
@@ -409,7 +409,7 @@ def read_records(
                 raise DataError(f"{fragment.path}: {' '.join(str(error).split())}") from error
             pause = next(pauses, None)
             if pause is None:
-                said = " ".join(str(error).split())
+                said = on_one_line(error)
                 raise InfrastructureError(
                     f"{fragment.path}: cannot be read: {said}", "storage"
                 ) from error

@@ -12,6 +12,11 @@ from trainshed_api.names import APPLICATION
 _OF_RAY = re.compile(r"\n?Failed to [^\n]* after \d+/\d+ attempts \(total backoff.*", re.DOTALL)
 
 
+def on_one_line(error: BaseException) -> str:
+    """Return what an error says, with single spaces for line feeds and other spaces."""
+    return " ".join(str(error).split())
+
+
 class DataError(Exception):
     """Data that cannot be read or used; the message names the file, column or function."""
 

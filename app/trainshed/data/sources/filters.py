@@ -30,7 +30,7 @@ from trainshed.data.sources.column_arrays import (
     num_rows,
     take_rows,
 )
-from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.errors import DataError, on_one_line
 from trainshed.data.sources.grouping import comparable, value_hashes
 from trainshed.data.sources.literals import MisfitError, compared_as, literal
 from trainshed.data.sources.stratifying import kinds_of
@@ -173,7 +173,7 @@ def misfits(condition: Condition, schema: pa.Schema) -> Iterator[tuple[str, str]
         except MisfitError as error:
             yield error.got, error.expected
         except pa.ArrowException as error:
-            yield _say_misfit(part, kinds), f"{_EXPECTED}. Reported: {_on_one_line(error)}"
+            yield _say_misfit(part, kinds), f"{_EXPECTED}. Reported: {on_one_line(error)}"
 
 
 def may_meet(condition: Condition, group: pq.RowGroupMetaData, leaves: Leaves) -> bool:
@@ -319,7 +319,7 @@ def _meeting(
         said = f"got {error.got}; expected {error.expected}"
         raise DataError(f"read.where: {fragment.path}: {said}") from error
     except pa.ArrowException as error:
-        said = f"{_EXPECTED}. Reported: {_on_one_line(error)}"
+        said = f"{_EXPECTED}. Reported: {on_one_line(error)}"
         raise DataError(f"read.where: {fragment.path}: expected {said}") from error
     kept[found[_PLACE].to_numpy()] = True
     return kept
@@ -423,10 +423,6 @@ def _length(column: ds.Expression, kind: pa.DataType) -> ds.Expression:
 def _say_misfit(part: Simple, kinds: Mapping[str, pa.DataType]) -> str:
     names = dict.fromkeys(columns_of(part))
     return " and ".join(f"column {name} of type {kinds[name]}" for name in names)
-
-
-def _on_one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())
 
 
 def _ends(

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from trainshed.data.sampler.randomness import digest, mix
 from trainshed.data.sources.column_arrays import num_rows
-from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.errors import DataError, on_one_line
 from trainshed_api.errors import no_column
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def value_hashes(key: pa.Array) -> NDArray[np.uint64]:
     try:
         known = encoded.dictionary.to_pylist()
     except (OverflowError, ValueError) as error:
-        raise DataError(" ".join(str(error).split())) from error
+        raise DataError(on_one_line(error)) from error
     if pa.types.is_decimal(kind):
         # Not with Arrow, whose rounding depends on the scale; and without -0.0.
         floats = np.asarray([float(value) for value in known]) + 0.0
@@ -127,7 +127,7 @@ def comparable(columns: Columns, names: tuple[str, ...], field: str) -> list[pa.
 
 
 def _not_compared(field: str, name: str, error: Exception) -> DataError:
-    said, expected = " ".join(str(error).split()), "a column of numbers, texts, bytes or times"
+    said, expected = on_one_line(error), "a column of numbers, texts, bytes or times"
     return DataError(f"{field}: column {name} cannot be compared ({said}); expected {expected}")
 
 

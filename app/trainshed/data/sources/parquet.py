@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from trainshed.data.sampler.fragments import File, Fragment, Scan, Source
 from trainshed.data.sources.arrow_columns import becomes_floats, from_arrow
 from trainshed.data.sources.column_arrays import MOST_EXACT
-from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.errors import DataError, on_one_line
 from trainshed.data.sources.filters import may_meet
 from trainshed.data.sources.listing import files_of
 from trainshed.data.sources.opener import ACCESS, stamp_of
@@ -440,7 +440,7 @@ def _footer(file: str, field: str, access: FileAccess) -> pq.FileMetaData:
     except (OSError, pa.ArrowException) as error:
         if is_passing(error):
             raise InfrastructureError(f"{field}.path: {file}: {error}", "storage") from error
-        said = " ".join(str(error).split())
+        said = on_one_line(error)
         expected = f"a parquet file. Write it again, or set read.format. Reported: {said}"
         raise SpecError([Problem(f"{field}.path", file, expected)]) from error
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.errors import DataError, on_one_line
 from trainshed.failures import InfrastructureError, is_passing
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class ReadRetrier:
                     yield group
 
     def _named(self, groups: tuple[int, ...], error: Exception) -> str:
-        said = " ".join(str(error).split())
+        said = on_one_line(error)
         return f"{self._fragment.path}: row groups {list(groups)} cannot be read: {said}"
 
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from trainshed.data.sampler.bad_records import BadRecord
 from trainshed.data.sampler.strata import Stratifying
 from trainshed.data.sources.column_arrays import MOST_EXACT
-from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.errors import DataError, on_one_line
 from trainshed.data.sources.grouping import value_hashes
 from trainshed_api.errors import Problem, SpecError
 
@@ -83,7 +83,7 @@ def kinds_of(array: Array) -> Kinds:
     try:
         key = pa.array(array, from_pandas=True)
     except (pa.ArrowException, TypeError, OverflowError) as error:
-        raise DataError(" ".join(str(error).split())) from error
+        raise DataError(on_one_line(error)) from error
     if pa.types.is_nested(key.type):
         raise DataError("lists or structs")
     if pa.types.is_floating(key.type):

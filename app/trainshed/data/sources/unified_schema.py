@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.errors import DataError, on_one_line
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _cast(array: pa.ChunkedArray, field: pa.Field, path: str) -> pa.ChunkedArray
     try:
         return array.cast(field.type)
     except pa.ArrowException as error:
-        said = " ".join(str(error).split())
+        said = on_one_line(error)
         raise DataError(
             f"{path}: column {field.name} of {array.type}: got {said}; expected values that "
             f"{field.type}, the common type of all files, holds exactly. Leave the column out by "

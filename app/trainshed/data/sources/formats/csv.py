@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from trainshed.data.sampler.bad_records import BadRecord
 from trainshed.data.sources.arrow_columns import in_tables
-from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.errors import DataError, on_one_line
 from trainshed.data.sources.formats.format import Format, FragmentRead
 from trainshed.data.sources.formats.line_files import (
     cut_files,
@@ -83,7 +83,7 @@ class Csv(Format):
                 return _head(file.where, scan, opened, most)
             except pa.ArrowException as error:
                 expected = "comma-separated values"
-                said = " ".join(str(error).split())
+                said = on_one_line(error)
                 expected += f". See options.delimiter and options.quote. Reported: {said}"
                 raise SpecError([Problem(f"{field}.path", file.where, expected)]) from error
             except UnicodeDecodeError as error:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from typing_extensions import override
 
 from trainshed.data.sources.arrow_columns import becomes_floats
+from trainshed.data.sources.errors import on_one_line
 from trainshed.data.sources.formats.format import Contents, FragmentRead, Table
 from trainshed.data.sources.formats.table_files import read_row_groups
 from trainshed.data.sources.listing import Found
@@ -105,7 +106,7 @@ def _table(scan: Scan, field: str) -> DeltaTable:
         expected = "a folder with the log of a Delta table, _delta_log"
         raise SpecError([Problem(f"{field}.path", scan.root, expected)]) from error
     except DeltaError as error:
-        said = " ".join(str(error).split())
+        said = on_one_line(error)
         if version is None:
             raise SpecError(
                 [Problem(f"{field}.path", scan.root, f"a Delta table ({said})")]

@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from trainshed.data.sampler.fragments import File, Fragment
 from trainshed.data.sources.arrow_columns import becomes_floats, in_tables
+from trainshed.data.sources.errors import on_one_line
 from trainshed.data.sources.formats.format import Contents, FragmentRead, Table
 from trainshed.data.sources.formats.table_files import read_row_groups
 from trainshed.data.sources.listing import Found
@@ -115,7 +116,7 @@ def _find(name: str, options: IcebergOptions, field: str) -> tuple[str, int | No
         expected = "a table of the catalog, namespace.table"
         raise SpecError([Problem(f"{field}.path", name, expected)]) from error
     except Exception as error:  # each kind of catalog has its own library
-        said = " ".join(str(error).split())
+        said = on_one_line(error)
         if isinstance(error, (OSError, ServerError)) or is_passing(error):
             raise OSError(errno.EREMOTEIO, said, name) from error
         expected = f"a catalog with the table {name}. Check its address and credentials"

@@ -16,6 +16,7 @@ from typing_extensions import override
 from trainshed.data.sampler.fragments import File, Fragment
 from trainshed.data.sources.arrow_columns import becomes_floats, from_arrow
 from trainshed.data.sources.column_arrays import MOST_EXACT
+from trainshed.data.sources.errors import on_one_line
 from trainshed.data.sources.formats.format import Contents, FragmentRead, Table
 from trainshed.storage.addresses import is_address
 from trainshed_api.errors import Problem, SpecError
@@ -56,7 +57,7 @@ class Lance(Table):
             table = _open(scan.root, wanted, scan.store_options)
         except ValueError as error:
             _raise_if_storage(error, scan.root)
-            said = " ".join(str(error).split())
+            said = on_one_line(error)
             if wanted is None:
                 expected = f"a folder with a Lance table ({said})"
                 raise SpecError([Problem(f"{field}.path", scan.root, expected)]) from error
@@ -158,7 +159,7 @@ def _is_beyond_floats(table: LanceDataset, name: str) -> bool:
 
 
 def _raise_if_storage(error: Exception, where: str) -> None:
-    said = " ".join(str(error).split())
+    said = on_one_line(error)
     if _OF_BUCKET.search(said):
         raise OSError(errno.EREMOTEIO, said, where) from error
     if _GONE in said and isinstance(error, pa.ArrowException):
