@@ -96,7 +96,7 @@ class EpochPass:
 
 @dataclass(frozen=True)
 class Delivery:
-    """The stream of a pass to all ranks: chunk by chunk, and rank by rank within a chunk.
+    """The stream of a pass to all ranks: chunk by chunk, in the order of `BatchLayout.pieces`.
 
     Args:
         steps: of the pass.

@@ -43,9 +43,8 @@ class ShuffleWindows:
 
     def first(self, step: int) -> int:
         """Return the first step of a step's window."""
-        if step >= self.steps.full:
-            return step
-        return self.full_steps((step + self.shift) // self.span).start
+        is_full = step < self.steps.full
+        return window_start(step, self.span, self.shift) if is_full else step
 
     def numbers(self, step: int) -> range:
         """Return the windows from that of a step to the last; a smaller last step is one."""
@@ -110,10 +109,11 @@ def same_place(  # noqa: PLR0913, PLR0917 - a step, and what windows depend on
         return step
     if not shuffle_buffer_rows:
         return step * size_before // size_now
-    step = _window_start(step, span_of(shuffle_buffer_rows, size_before), shift)
+    step = window_start(step, span_of(shuffle_buffer_rows, size_before), shift)
     there = step * size_before // size_now
-    return _window_start(there, span_of(shuffle_buffer_rows, size_now), shift)
+    return window_start(there, span_of(shuffle_buffer_rows, size_now), shift)
 
 
-def _window_start(step: int, span: int, shift: int) -> int:
+def window_start(step: int, span: int, shift: int) -> int:
+    """Return the first step of a step's window, of windows that begin `shift` steps earlier."""
     return max(0, step - (step + shift) % span)
