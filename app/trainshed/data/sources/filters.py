@@ -190,7 +190,8 @@ def may_meet(condition: Condition, group: pq.RowGroupMetaData, leaves: Leaves) -
         number, kind = leaves[condition.column]
         told = group.column(number).statistics
         # NaN is no value, and no statistics count it.
-        return pa.types.is_floating(kind) or told is None or told.null_count != 0
+        is_counted = told is not None and told.has_null_count
+        return pa.types.is_floating(kind) or not is_counted or told.null_count > 0
     return True
 
 
