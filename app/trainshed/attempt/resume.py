@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from trainshed.planning.preflight import Prepared
     from trainshed.storage.folder import Folder
     from trainshed.storage.run_folder import RunFolder
+    from trainshed_api.data import ShuffleSpec
 
 
 def check_same_run(prepared: Prepared) -> None:
@@ -40,17 +41,16 @@ def check_same_run(prepared: Prepared) -> None:
     record = read_record(prepared.folder.at)
     if record is None:
         return
-    differing = [
-        f"{plan.field}.shuffle.mode: {record.shuffle[name].mode} -> {plan.shuffle.mode}"
-        for name, plan in prepared.plans.items()
-        if name in record.shuffle and record.shuffle[name].mode != plan.shuffle.mode
-    ]
+    old = new = prepared.spec
     if record.spec_hash != prepared.spec_hash:
-        old = hashed_part(TrainingRunSpec.model_validate(record.spec))
-        lines = diff(old, hashed_part(prepared.spec))
-        if record.shuffle:  # which has the modes themselves, and `auto` may have chosen one
-            lines = [line for line in lines if ".shuffle.mode: " not in line]
-        differing = [*lines, *differing]
+        old = TrainingRunSpec.model_validate(record.spec)
+    # Of both the shuffle itself, as `auto` may have chosen one; earlier releases recorded none.
+    chosen = {
+        name: prepared.plans[name].shuffle for name in record.shuffle if name in prepared.plans
+    }
+    differing = diff(
+        hashed_part(_with_shuffles(old, record.shuffle)), hashed_part(_with_shuffles(new, chosen))
+    )
     if not differing:
         return  # only what sets speed was changed
     expected = (
@@ -58,6 +58,14 @@ def check_same_run(prepared: Prepared) -> None:
         f"{'; '.join(differing)}"
     )
     raise SpecError([Problem("spec", f"another spec than {prepared.folder.at} holds", expected)])
+
+
+def _with_shuffles(spec: TrainingRunSpec, shuffles: Mapping[str, ShuffleSpec]) -> TrainingRunSpec:
+    datasets = {
+        name: dataset.model_copy(update={"shuffle": shuffles.get(name, dataset.shuffle)})
+        for name, dataset in spec.data.datasets.items()
+    }
+    return spec.model_copy(update={"data": spec.data.model_copy(update={"datasets": datasets})})
 
 
 def finished(prepared: Prepared) -> ResultRecord | None:

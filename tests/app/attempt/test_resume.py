@@ -176,6 +176,15 @@ def test_the_mode_that_was_chosen_may_be_named(tmp_path: Path) -> None:
     resume.check_same_run(make_shuffled(tmp_path, mode="global"))
 
 
+def test_a_mode_that_was_chosen_is_named_with_its_buffer(tmp_path: Path) -> None:
+    blocks = ShuffleSpec(mode="blocks", buffer_size=30)
+    begin_with(tmp_path, make_shuffled(tmp_path), shuffle={"train": blocks})
+
+    resume.check_same_run(make_shuffled(tmp_path, mode="blocks", bufferSize=30))
+    with pytest.raises(SpecError, match=r"train.shuffle.bufferSize: 30 -> 40$"):
+        resume.check_same_run(make_shuffled(tmp_path, mode="blocks", bufferSize=40))
+
+
 def test_a_run_that_began_with_an_earlier_release_stays_unshuffled(tmp_path: Path) -> None:
     begin_with(tmp_path, make_shuffled(tmp_path), shuffle={})
 
@@ -192,7 +201,8 @@ def test_a_named_shuffle_other_than_that_of_the_run_is_refused(tmp_path: Path) -
     with pytest.raises(SpecError) as caught:
         resume.check_same_run(make_shuffled(tmp_path, mode="none"))
 
-    assert str(caught.value).endswith("spec.data.datasets.train.shuffle.mode: global -> none")
+    said = 'It differs: spec.data.datasets.train.shuffle.mode: "global" -> "none"'
+    assert str(caught.value).endswith(said)
 
 
 def test_a_pass_in_progress_is_not_resumed_with_another_shuffle(tmp_path: Path) -> None:
