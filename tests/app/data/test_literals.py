@@ -1,14 +1,12 @@
 """Constants of `where` are compared as values of the column's type, in rows and statistics."""
 
 import datetime as dt
-import operator
 import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,7 @@ from hypothesis import strategies as st
 
 from tests.app.data.builders_formats import FIELD
 from tests.app.data.builders_tables import write_delta
+from tests.app.data.comparison_signs import SIGNS
 from trainshed.data.sampler.fragments import Source
 from trainshed.data.sources.dataset_files import open_source, read_fragment
 from trainshed.data.sources.errors import DataError
@@ -29,16 +28,6 @@ from trainshed_api.errors import SpecError
 from trainshed_api.rows import ReadSpec
 from trainshed_api.where import parse_where
 
-SIGNS: Mapping[str, Callable[[Any, Any], bool]] = MappingProxyType(
-    {
-        "==": operator.eq,
-        "!=": operator.ne,
-        "<": operator.lt,
-        "<=": operator.le,
-        ">": operator.gt,
-        ">=": operator.ge,
-    }
-)
 NOON = dt.datetime(2024, 1, 1, 12)
 
 

@@ -239,7 +239,7 @@ def test_no_value_of_by_is_on_both_sides(
     share: float,
     seed: int,
 ) -> None:
-    """Whatever file a value is in, and whether that file has missing values beside it."""
+    """Whatever file a value is in, and whether that file has missing values, too."""
     folder = tmp_path_factory.mktemp("users")
     parts: list[list[int | None]] = [[7], *files]
     users = [user for part in parts for user in part]

@@ -35,7 +35,7 @@ _ONLY_MISSING = (
 
 
 class MisfitError(ValueError):
-    """A constant that is no value of the column beside it.
+    """A constant that is no value of the type of its column.
 
     got: it, with the column and its type. expected: a constant that would do.
     """

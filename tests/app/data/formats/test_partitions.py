@@ -1,10 +1,8 @@
 """A condition leaves files of a table unread by their partitions, and changes nothing else."""
 
-import operator
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +20,7 @@ from tests.app.data.builders_tables import (
     write_delta,
     write_iceberg,
 )
+from tests.app.data.comparison_signs import SIGNS
 from trainshed.data.sampler.dataset_plan import DatasetPlan, plan_dataset
 from trainshed.data.sampler.sizes import CacheMemory, Measured
 from trainshed.data.sources.column_arrays import join
@@ -103,19 +102,6 @@ def rows_by_fragment(plan: DatasetPlan) -> list[list[tuple[int, Row]]]:
 
 def as_value(value: object) -> object:
     return None if isinstance(value, float) and np.isnan(value) else value
-
-
-# Values of a column have one type; which one only the table says.
-SIGNS: Mapping[str, Callable[[Any, Any], bool]] = MappingProxyType(
-    {
-        "==": operator.eq,
-        "!=": operator.ne,
-        "<": operator.lt,
-        "<=": operator.le,
-        ">": operator.gt,
-        ">=": operator.ge,
-    }
-)
 
 
 def holds(condition: Condition, row: Row) -> bool | None:
