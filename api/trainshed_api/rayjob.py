@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from trainshed_api.v1alpha1 import TrainingRun
 
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
+_KUEUE_LABELS = (KUEUE_QUEUE, "kueue.x-k8s.io/priority-class")
 CLUSTER_LABEL = "ray.io/cluster"
 RUN_LABEL = f"{names.GROUP}/run"
 ATTEMPT_LABEL = f"{names.GROUP}/attempt"
@@ -129,14 +130,13 @@ def _environment(attempt: AttemptIdentity) -> Mapping[str, str]:
 
 
 def _labels(run: TrainingRun, attempt: AttemptIdentity) -> JsonObject:
-    labels: JsonObject = {
+    asked = run.metadata.labels
+    return {
         "app.kubernetes.io/managed-by": "trainshed",
         RUN_LABEL: attempt.name,
         ATTEMPT_LABEL: str(attempt.number),
+        **{name: asked[name] for name in _KUEUE_LABELS if asked.get(name)},
     }
-    if queue := run.metadata.labels.get(KUEUE_QUEUE):
-        labels[KUEUE_QUEUE] = queue
-    return labels
 
 
 def _own_cluster(run: TrainingRun, cluster: OwnCluster) -> JsonObject:

@@ -96,15 +96,39 @@ def test_a_class_that_is_too_small_is_said_with_the_arithmetic() -> None:
     )
 
 
-def test_a_queue_of_kueue_is_passed_on_and_decides_on_the_start() -> None:
-    labels = {"kueue.x-k8s.io/queue-name": "research", "mine": "1"}
-    view = make_view(labels=labels, cluster={"dedicated": {}})
+def test_queue_and_priority_of_kueue_are_passed_on_and_kueue_decides_on_the_start() -> None:
+    kueue = {
+        "kueue.x-k8s.io/queue-name": "research",
+        "kueue.x-k8s.io/priority-class": "urgent",
+    }
+    view = make_view(labels={**kueue, "mine": "1"}, cluster={"dedicated": {}})
 
     job = render_attempt(view, 1, SETTINGS, KEY, ())
 
-    assert as_object(part(job, "metadata", "labels"))["kueue.x-k8s.io/queue-name"] == "research"
+    labels = as_object(part(job, "metadata", "labels"))
+    assert {name: labels.get(name) for name in kueue} == kueue
     assert part(job, "spec", "suspend") is True
-    assert "mine" not in as_object(part(job, "metadata", "labels"))
+    assert "mine" not in labels
+
+
+@pytest.mark.parametrize(
+    ("limits", "gpus"),
+    [
+        ({"nvidia.com/mig-1g.10gb": 2}, 2.0),
+        ({"amd.com/gpu": "4"}, 4.0),
+        ({"amd.com/gpu": 0, "nvidia.com/mig-3g.40gb": 1}, 1.0),
+        ({"amd.com/gpu": 1, "nvidia.com/gpu": 8}, 1.0),
+        ({"nvidia.com/gpu.shared": 4, "gpu.intel.com/i915": 1}, 0.0),
+    ],
+)
+def test_the_gpu_resource_that_kuberay_passes_to_ray_counts(
+    limits: dict[str, JsonValue], gpus: float
+) -> None:
+    template: JsonValue = {"spec": {"containers": [{"resources": {"limits": limits}}]}}
+
+    [group] = read_groups({"workerGroupSpecs": [{"groupName": "a", "template": template}]})
+
+    assert group.room.gpu == gpus
 
 
 def test_what_a_pod_has_is_read_as_ray_reads_it() -> None:
