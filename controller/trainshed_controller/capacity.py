@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING
 
 from trainshed_api.json_object import as_object
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 # No Pod has more, in whatever unit, and no group more Pods: both are the API server's own bounds.
 _MOST, _MOST_PODS = float(2**63 - 1), 2**31 - 1
+# KubeRay's IsGPUResourceKey (ray-operator/controllers/ray/utils/resources.go).
+_GPU = re.compile(r"gpu$|nvidia\.com/mig-\d+g\.\d+gb$")
 
 
 def read_groups(spec: JsonObject) -> tuple[GroupView, ...]:
@@ -55,7 +58,9 @@ def _read_room(group: JsonObject, label: str) -> Room:
     if cpu is None:
         cpu = float(math.ceil(_amount(resources.get("cpu")) or 0.0))
     if gpu is None:
-        gpu = sum(_amount(v) or 0.0 for k, v in resources.items() if k.endswith("gpu"))
+        # KubeRay passes the first GPU resource to Ray and ignores others.
+        gpus = (_amount(resources[key]) for key in sorted(resources) if _GPU.search(key))
+        gpu = next((amount for amount in gpus if amount), 0.0)
     if memory is None:
         limit = _amount(resources.get("memory"))
         memory = math.inf if limit is None else float(math.ceil(limit))
