@@ -97,10 +97,10 @@ def admit(
     the cluster, which nobody can count; they are named to those who wait.
     """
     free, whole = rooms_now(cluster, pods), rooms_at_most(cluster)
-    trouble = worst_trouble(pods)
-    to_come = _rooms_of(
-        cluster, [pod for pod in pods if not (pod.ready or pod.deleting or pod.is_over)]
-    )
+    trouble = worst_trouble(pods, cluster)
+    pending = [pod for pod in pods if not (pod.ready or pod.deleting or pod.is_over)]
+    # Pods that the API server refuses exist nowhere.
+    to_come = whole - free if cluster.trouble else _rooms_of(cluster, pending)
     for request in holding:
         free = pack(free, request) or free
     places: dict[str, Place] = {}

@@ -226,7 +226,7 @@ def never_started(case: Case) -> Ending | None:
         return None
     if (case.now - case.begun).total_seconds() < limit:
         return None
-    trouble = worst_trouble(case.seen.pods)
+    trouble = worst_trouble(case.seen.pods, case.seen.cluster)
     message = f"not started within provisioningDeadlineSeconds ({limit})"
     message += f": {trouble.message}" if trouble else ""
     return Ending("Infrastructure", "ProvisioningDeadlineExceeded", message)

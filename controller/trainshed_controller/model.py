@@ -136,7 +136,10 @@ class GroupView:
 
 @dataclass(frozen=True)
 class ClusterView:
-    """A RayCluster; owner: uid of the controller in its owner references."""
+    """A RayCluster.
+
+    owner: uid of the controller in its owner references. trouble: why its Pods are not created.
+    """
 
     namespace: str
     name: str
@@ -144,8 +147,7 @@ class ClusterView:
     resource_version: str
     owner: str = ""
     deleting: bool = False
-    state: str = ""
-    reason: str = ""
+    trouble: PodTrouble | None = None
     autoscaling: bool = False
     groups: tuple[GroupView, ...] = ()
 

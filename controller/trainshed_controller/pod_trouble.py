@@ -1,4 +1,4 @@
-"""Why Pods do not start, as the kubelet and the scheduler say it. Pure."""
+"""Why Pods do not start, as the kubelet, the scheduler and KubeRay say it. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from trainshed_controller.model import PodView
+    from trainshed_controller.model import ClusterView, PodView
 
 IMAGE_PULL_FAILED: Final = "ImagePullFailed"
 # Reasons of a container that waits for its image: pkg/kubelet/images/types.go of Kubernetes.
@@ -23,13 +23,19 @@ NO_IMAGE: Final = (
 
 
 class PodTrouble(NamedTuple):
-    """Why a Pod does not start: in one word, and for people."""
+    """Why Pods do not start: in one word, and for people."""
 
-    reason: Literal["ImagePullFailed", "ContainerConfigError", "Unschedulable"]
+    reason: Literal[
+        "ImagePullFailed",
+        "ContainerConfigError",
+        "ContainerCrashes",
+        "PodsRefused",
+        "Unschedulable",
+    ]
     message: str
 
 
-def worst_trouble(pods: Iterable[PodView]) -> PodTrouble | None:
-    """Return why Pods do not start; an image that cannot be pulled comes first."""
-    troubles = [pod.trouble for pod in pods if pod.trouble]
+def worst_trouble(pods: Iterable[PodView], cluster: ClusterView | None) -> PodTrouble | None:
+    """Return why Pods of a RayCluster do not start; an image that cannot be pulled comes first."""
+    troubles = [each.trouble for each in (*pods, cluster) if each and each.trouble]
     return min(troubles, key=lambda each: (each.reason != IMAGE_PULL_FAILED, each), default=None)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 # Between two tries the kubelet says that it waits; before Kubernetes 1.32 without saying why.
 _BACK_OFF = re.compile(r'^Back-off pulling image "[^"]*"(: ErrImagePull)?(: )?')
 _LONGEST_ANSWER = 1000
+# KubeRay gives this variable to the Ray container alone (common/pod.go, setContainerEnvVars).
+_START_COMMAND = "KUBERAY_GEN_RAY_START_CMD"
 _HALF_MESSAGE = 2000
 
 
@@ -107,35 +109,46 @@ def read_job(raw: JsonObject) -> RayJobView:
 def read_cluster(raw: JsonObject) -> ClusterView:
     """Return a RayCluster."""
     metadata, spec, status = (as_object(raw.get(name)) for name in ("metadata", "spec", "status"))
+    name = _text(metadata, "name")
     return ClusterView(
         namespace=_text(metadata, "namespace"),
-        name=_text(metadata, "name"),
+        name=name,
         uid=_text(metadata, "uid"),
         resource_version=_text(metadata, "resourceVersion"),
         owner=_controller_of(metadata),
         deleting="deletionTimestamp" in metadata,
-        state=_text(status, "state"),
-        reason=_text(status, "reason"),
+        trouble=_refused_pods(name, status),
         autoscaling=spec.get("enableInTreeAutoscaling") is True,
         groups=read_groups(spec),
     )
 
 
+def _refused_pods(name: str, status: JsonObject) -> PodTrouble | None:
+    failure = _conditions(status).get("ReplicaFailure", {})
+    if not _text(failure, "reason").startswith("FailedCreate"):
+        return None
+    # KubeRay writes its reason on a line before the error of the API server.
+    said = " ".join(_text(failure, "message").split())[:_LONGEST_ANSWER]
+    return PodTrouble("PodsRefused", f"RayCluster {name}: its Pods cannot be created: {said}")
+
+
 def read_pod(raw: JsonObject, before: PodView | None = None) -> PodView:
-    """Return a Pod of a RayCluster; its Ray container is the first one.
+    """Return a Pod of a RayCluster, judged by its Ray container.
 
     before: an earlier state of it; where it said why an image cannot be pulled, that is kept
     """
     metadata, spec, status = (as_object(raw.get(name)) for name in ("metadata", "spec", "status"))
     labels = as_object(metadata.get("labels"))
-    main = _status_of_first(spec, status)
+    ray = _ray_container(spec)
+    statuses = _objects(status.get("containerStatuses"))
+    main = next((item for item in statuses if _text(item, "name") == ray), {})
     state = as_object(main.get("state"))
     ended = as_object(state.get("terminated")) or (
         {} if "running" in state else as_object(as_object(main.get("lastState")).get("terminated"))
     )
     failed = _text(status, "phase") in ("Failed", "Succeeded")
-    conditions = {_text(c, "type"): c for c in _objects(status.get("conditions"))}
-    disrupted = _text(conditions.get("DisruptionTarget", {}), "reason")
+    conditions = _conditions(status)
+    disruption = conditions.get("DisruptionTarget", {})
     reason = _text(status, "reason")
     return PodView(
         namespace=_text(metadata, "namespace"),
@@ -153,16 +166,21 @@ def read_pod(raw: JsonObject, before: PodView | None = None) -> PodView:
         exit_code=_integer(ended, "exitCode"),
         is_over=failed,
         evicted=_text(status, "message") or reason if reason == "Evicted" else "",
-        preempted=disrupted == "PreemptionByScheduler",
+        # Pressure on the node may be the run's own doing; no other disruption is.
+        preempted=_text(disruption, "status") == "True" and reason != "Evicted",
         trouble=_trouble(metadata, status, conditions, before),
     )
 
 
-def _status_of_first(spec: JsonObject, status: JsonObject) -> JsonObject:
+def _ray_container(spec: JsonObject) -> str:
+    """Return the name of the container that runs Ray; sidecars may be injected before it."""
     containers = _objects(spec.get("containers"))
-    name = _text(containers[0], "name") if containers else ""
-    statuses = _objects(status.get("containerStatuses"))
-    return next((item for item in statuses if _text(item, "name") == name), {})
+    marked = (
+        container
+        for container in containers
+        if any(_text(env, "name") == _START_COMMAND for env in _objects(container.get("env")))
+    )
+    return _text(next(marked, containers[0] if containers else {}), "name")
 
 
 def _trouble(
@@ -190,6 +208,13 @@ def _trouble(
             return PodTrouble(IMAGE_PULL_FAILED, message)
         if reason == "CreateContainerConfigError":
             return PodTrouble("ContainerConfigError", f"Pod {name}: {said or reason}")
+        if reason == "CrashLoopBackOff":
+            last = as_object(as_object(container.get("lastState")).get("terminated"))
+            how = f"{_text(last, 'reason') or 'unknown'}, exit code {last.get('exitCode', '?')}"
+            message = (
+                f"Pod {name}: container {_text(container, 'name')} ends again and again: {how}"
+            )
+            return PodTrouble("ContainerCrashes", message)
     scheduled = conditions.get("PodScheduled", {})
     if _text(scheduled, "reason") == "Unschedulable":
         return PodTrouble("Unschedulable", f"Pod {name}: {_text(scheduled, 'message')}")
@@ -206,6 +231,11 @@ def _shortened(message: str) -> str:
 def _controller_of(metadata: JsonObject) -> str:
     owners = _objects(metadata.get("ownerReferences"))
     return next((_text(owner, "uid") for owner in owners if owner.get("controller") is True), "")
+
+
+def _conditions(status: JsonObject) -> dict[str, JsonObject]:
+    """Return the conditions by type."""
+    return {_text(each, "type"): each for each in _objects(status.get("conditions"))}
 
 
 def _objects(value: JsonValue) -> list[JsonObject]:

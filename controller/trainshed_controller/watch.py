@@ -149,7 +149,7 @@ def _say_how_it_is(
     assert job
     waits = job.suspended or job.deployment_status in ("", "Initializing", "Waiting")
     if waits and not job.job_status:
-        trouble = worst_trouble(seen.pods)
+        trouble = worst_trouble(seen.pods, seen.cluster)
         word = "suspended" if job.suspended else job.deployment_status or "new"
         message = trouble.message if trouble else f"RayJob {job.name} is {word}"
         status = turn.say(status, "ClusterReady", "PodTrouble" if trouble else "Waiting", message,
@@ -182,7 +182,7 @@ def _keeps_from_starting(turn: Turn) -> PodTrouble | None:
 
     On a shared cluster a Pod that no node takes may be of a group that the run does not use.
     """
-    trouble = worst_trouble(turn.seen.pods)
+    trouble = worst_trouble(turn.seen.pods, turn.seen.cluster)
     if trouble and trouble.reason != IMAGE_PULL_FAILED and shared_cluster(turn.run, turn.settings):
         return None
     return trouble

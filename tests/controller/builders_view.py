@@ -131,7 +131,7 @@ def make_worker(group: str = "cpu", index: int = 0, **fields: object) -> PodView
 def make_cluster(*groups: GroupView, **fields: object) -> ClusterView:
     """Return the shared cluster; without groups one Pod `cpu` with 4 CPUs."""
     there = groups or (GroupView("cpu", Room("cpu", 4.0, 0.0, 8e9), 1),)
-    cluster = ClusterView("team", "trainshed", "cluster-1", "1", state="ready", groups=there)
+    cluster = ClusterView("team", "trainshed", "cluster-1", "1", groups=there)
     return replace(cluster, **fields)  # type: ignore[arg-type]  # as above
 
 

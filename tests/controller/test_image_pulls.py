@@ -178,6 +178,30 @@ def test_workers_that_wait_for_a_head_without_its_image_count_as_kept_away() -> 
     assert place.trouble == trouble
 
 
+def test_a_queued_run_has_the_words_of_a_quota_that_refuses_pods_of_its_cluster() -> None:
+    view = make_view()
+    assert view.run
+    trouble = PodTrouble("PodsRefused", "exceeded quota: team")
+    cluster = make_cluster(trouble=trouble)
+
+    place = admit(cluster, (make_head(),), (), (request_of(view.uid, view.run),))[view.uid]
+
+    assert place.trouble == trouble
+    assert place.reason.endswith("0 free on trainshed; exceeded quota: team")
+
+
+@pytest.mark.parametrize("at", [30, 4_000])
+def test_a_dedicated_run_has_the_words_of_a_quota_that_refuses_its_pods(at: float) -> None:
+    cluster = make_cluster(trouble=PodTrouble("PodsRefused", "exceeded quota: team"))
+    seen = make_seen(ray_job=make_job(deployment_status="Initializing"), cluster=cluster, pods=())
+
+    view, _ = look(begun(cluster={"dedicated": {}}), seen, at)
+
+    said = view.status.condition("Progressing")
+    assert said
+    assert said.message.endswith("exceeded quota: team")
+
+
 def test_a_run_that_waits_for_others_is_told_of_no_image() -> None:
     """It would wait as well if all Pods were there."""
     pods = (make_head(), READY_PODS[0], unpulled(group="gpu"), READY_PODS[2])

@@ -109,19 +109,6 @@ def test_a_run_that_ended_has_no_cluster_that_is_ready() -> None:
     assert not view.status.holds("ClusterReady")
 
 
-@known("A19: only preemption by the scheduler is free")
-@pytest.mark.parametrize("reason", ["DeletionByTaintManager", "EvictionByEvictionAPI"])
-def test_a_head_that_a_drain_takes_costs_no_budget(reason: str) -> None:
-    raw: JsonObject = {
-        "metadata": {"name": "head", "namespace": "team", "uid": "head-1"},
-        "status": {
-            "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": reason}]
-        },
-    }
-
-    assert read_pod(raw).preempted
-
-
 @known("A20: what fails together is tried again together")
 def test_keys_that_failed_together_come_back_one_after_the_other() -> None:
     async def work(_key: object) -> None:

@@ -1,10 +1,13 @@
-"""A run that was looked at already is looked at anew only where it asks for something else."""
+"""How objects of the API server are read."""
 
 import pytest
 from pydantic import JsonValue
 
 from tests.builders import make_document
-from trainshed_controller.views import read_run
+from tests.controller.builders_view import make_head, make_worker, raw_pod
+from trainshed_api.json_object import JsonObject
+from trainshed_controller.pod_trouble import PodTrouble
+from trainshed_controller.views import read_cluster, read_pod, read_run
 
 Object = dict[str, JsonValue]
 
@@ -52,3 +55,72 @@ def test_a_run_that_was_refused_is_refused_again() -> None:
 
     assert again.run is None
     assert again.problem == refused.problem
+
+
+def ray_container(name: str) -> JsonObject:
+    """Return a container as KubeRay makes that of Ray."""
+    return {"name": name, "env": [{"name": "KUBERAY_GEN_RAY_START_CMD", "value": "ray start"}]}
+
+
+def killed(name: str) -> JsonObject:
+    """Return the status of a container that the kernel killed and that waits to start again."""
+    ended: JsonObject = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
+    waits: JsonObject = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}
+    return {"name": name, "state": waits, "lastState": ended}
+
+
+def test_a_pod_with_an_injected_sidecar_is_judged_by_its_ray_container() -> None:
+    sidecar: JsonObject = {"name": "istio-proxy", "state": {"running": {}}}
+    raw = raw_pod(make_head()) | {
+        "spec": {"containers": [{"name": "istio-proxy"}, ray_container("mine")]},
+        "status": {"containerStatuses": [sidecar, killed("mine")]},
+    }
+
+    pod = read_pod(raw)
+
+    assert (pod.ended, pod.exit_code) == ("OOMKilled", 137)
+
+
+@pytest.mark.parametrize("statuses", ["containerStatuses", "initContainerStatuses"])
+def test_a_container_that_ends_again_and_again_is_named(statuses: str) -> None:
+    raw = raw_pod(make_worker()) | {"status": {statuses: [killed("wait-gcs-ready")]}}
+
+    message = (
+        "Pod trainshed-cpu-worker-0: container wait-gcs-ready ends again and again: OOMKilled, "
+        "exit code 137"
+    )
+    assert read_pod(raw).trouble == PodTrouble("ContainerCrashes", message)
+
+
+@pytest.mark.parametrize(
+    ("disruption", "reason", "is_free"),
+    [
+        ("PreemptionByScheduler", "", True),
+        ("DeletionByTaintManager", "", True),
+        ("EvictionByEvictionAPI", "", True),
+        ("DeletionByPodGC", "", True),
+        ("TerminationByKubelet", "Terminated", True),
+        ("TerminationByKubelet", "Evicted", False),
+    ],
+)
+def test_a_disruption_is_preemption_unless_the_node_was_under_pressure(
+    disruption: str, reason: str, *, is_free: bool
+) -> None:
+    condition: JsonObject = {"type": "DisruptionTarget", "status": "True", "reason": disruption}
+    raw = raw_pod(make_head()) | {"status": {"conditions": [condition], "reason": reason}}
+
+    assert read_pod(raw).preempted is is_free
+
+
+def test_a_cluster_has_the_words_of_a_quota_that_refuses_its_pods() -> None:
+    refused = 'pods "digits-1-x" is forbidden: exceeded quota: team, requested: limits.cpu=8'
+    failure: JsonObject = {
+        "type": "ReplicaFailure",
+        "status": "True",
+        "reason": "FailedCreateWorkerPod",
+        "message": f"FailedCreateWorkerPod\n{refused}",
+    }
+    raw: JsonObject = {"metadata": {"name": "own"}, "status": {"conditions": [failure]}}
+
+    message = f"RayCluster own: its Pods cannot be created: FailedCreateWorkerPod {refused}"
+    assert read_cluster(raw).trouble == PodTrouble("PodsRefused", message)
