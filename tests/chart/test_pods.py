@@ -134,7 +134,80 @@ def test_workers_wait_for_a_head_that_comes_back_as_the_same(
 
     (kept,) = rows(classes_of(renderer, values), "mine", "workerGroupSpecs")
 
-    assert kept == group
+    (other,) = rows(kept, "template", "spec", "containers")
+    assert {key: other[key] for key in container} == container
+    assert not {"args", "lifecycle"} & set(other)
+    assert at(kept, "template", "spec", "restartPolicy") is None
+
+
+def test_no_two_dedicated_clusters_have_one_token(renderer: Renderer, tmp_path: Path) -> None:
+    values = tmp_path / "values.yaml"
+    own: Object = {"authOptions": {"mode": "token", "secretName": "ours"}, "rayVersion": "2.59.0"}
+    classes = {"bare": {"headGroupSpec": {}}, "own": {"headGroupSpec": {}, **own}}
+    values.write_text(json.dumps({"controller": {"classes": classes}}))
+
+    found = classes_of(renderer, values)
+
+    # KubeRay makes a token for each cluster that names no Secret.
+    assert at(found, "default", "authOptions") == {"mode": "token"}
+    assert at(found, "bare", "authOptions") == {"mode": "token"}
+    assert at(found, "bare", "rayVersion") == at(found, "default", "rayVersion")
+    assert {key: at(found, "own", key) for key in own} == own
+
+
+def test_a_trusted_class_may_use_its_node(renderer: Renderer, tmp_path: Path) -> None:
+    big = {"headGroupSpec": {"template": {"spec": {"hostNetwork": True}}}}
+    values = tmp_path / "values.yaml"
+    values.write_text(
+        json.dumps({"controller": {"classes": {"big": big}, "trustedClasses": ["big"]}})
+    )
+
+    found = classes_of(renderer, values)
+
+    assert at(found, "big", "headGroupSpec", "template", "spec", "hostNetwork") is True
+
+
+def test_a_class_gets_the_protection_that_it_leaves_out(renderer: Renderer, tmp_path: Path) -> None:
+    pod: Object = {
+        "serviceAccountName": "special",
+        "securityContext": {"runAsUser": 7},
+        "containers": [
+            {"name": "ray-worker", "image": "own/ray:1"},
+            {"name": "side", "image": "own/side:1", "securityContext": {"runAsUser": 8}},
+        ],
+    }
+    metadata: Object = {"labels": {"team": "red", "app.kubernetes.io/component": "mine"}}
+    group: Object = {"groupName": "a", "template": {"metadata": metadata, "spec": pod}}
+    container: Object = {"name": "ray-head", "image": "own/ray:1"}
+    head: Object = {
+        "template": {"spec": {"containers": [container], "initContainers": [container]}}
+    }
+    values = tmp_path / "values.yaml"
+    mine = {"headGroupSpec": head, "workerGroupSpecs": [group]}
+    values.write_text(json.dumps({"controller": {"classes": {"mine": mine}}}))
+
+    found = classes_of(renderer, values)
+
+    labels = {
+        "app.kubernetes.io/part-of": "trainshed",
+        "app.kubernetes.io/instance": "trainshed",
+        "app.kubernetes.io/component": "ray",
+    }
+    closed = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    template = table(found, "mine", "headGroupSpec", "template")
+    assert table(template, "metadata", "labels") == labels
+    assert at(template, "spec", "serviceAccountName") == "trainshed-ray"
+    assert at(template, "spec", "automountServiceAccountToken") is False
+    assert at(template, "spec", "securityContext", "runAsNonRoot") is True
+    for row in rows(template, "spec", "containers") + rows(template, "spec", "initContainers"):
+        assert table(row, "securityContext").items() >= closed.items()
+    (kept,) = rows(found, "mine", "workerGroupSpecs")
+    assert table(kept, "template", "metadata", "labels") == {**labels, "team": "red"}
+    assert at(kept, "template", "spec", "serviceAccountName") == "special"
+    assert at(kept, "template", "spec", "securityContext") == {"runAsUser": 7}
+    ray, side = rows(kept, "template", "spec", "containers")
+    assert table(ray, "securityContext").items() >= closed.items()
+    assert side["securityContext"] == {"runAsUser": 8}
 
 
 def classes_of(renderer: Renderer, values: Path) -> Object:

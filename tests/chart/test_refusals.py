@@ -111,6 +111,24 @@ CASES = {
         "[{name: a, image: mirror.example/a:1}, {name: b, image: 'docker.io/b:1'}]}}}}}}",
         ("controller.classes.big has the image docker.io/b:1", "name one of that registry"),
     ),
+    "a class that uses its node's network": Case(
+        "controller: {classes: {big: {headGroupSpec: {template: {spec: {hostNetwork: true}}}}}}",
+        ("controller.classes.big: got hostNetwork", "controller.trustedClasses"),
+    ),
+    "a class that mounts its node's files": Case(
+        "controller: {classes: {big: {headGroupSpec: {}, workerGroupSpecs: [{template: {spec: "
+        "{volumes: [{name: a, hostPath: {path: /}}]}}}]}}}",
+        ("controller.classes.big: got hostPath", "controller.trustedClasses"),
+    ),
+    "a class with a privileged container": Case(
+        "controller: {classes: {big: {headGroupSpec: {template: {spec: {initContainers: "
+        "[{name: a, securityContext: {privileged: true}}]}}}}}}",
+        ("controller.classes.big: got privileged", "controller.trustedClasses"),
+    ),
+    "trust in a class that is not there": Case(
+        "controller: {classes: {big: {headGroupSpec: {}}}, trustedClasses: [bigger]}",
+        ('controller.trustedClasses has "bigger"', "controller.classes: big"),
+    ),
     "an uninstall without time": Case(
         "controller: {uninstallSeconds: 10}", ("/controller/uninstallSeconds", "want 120")
     ),

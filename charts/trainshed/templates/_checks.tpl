@@ -177,3 +177,38 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
+
+{{/* What Pods of a class may ask of their node. Takes $. */}}
+{{- define "trainshed.checkClasses" -}}
+{{- range $name := .Values.controller.trustedClasses -}}
+{{- if not (hasKey $.Values.controller.classes $name) -}}
+{{- fail (printf "controller.trustedClasses has %q: got no class of that name; expected one of controller.classes: %s" $name (keys $.Values.controller.classes | sortAlpha | join ", " | default "none")) -}}
+{{- end -}}
+{{- end -}}
+{{- range $name, $spec := .Values.controller.classes -}}
+{{- if not (has $name $.Values.controller.trustedClasses) -}}
+{{- range $group := prepend (default list $spec.workerGroupSpecs) (default dict $spec.headGroupSpec) -}}
+{{- $pod := default dict (default dict $group.template).spec -}}
+{{- $refused := list -}}
+{{- range $field := list "hostNetwork" "hostPID" "hostIPC" -}}
+{{- if index $pod $field -}}
+{{- $refused = append $refused $field -}}
+{{- end -}}
+{{- end -}}
+{{- range $volume := $pod.volumes -}}
+{{- if $volume.hostPath -}}
+{{- $refused = append $refused "hostPath" -}}
+{{- end -}}
+{{- end -}}
+{{- range $container := concat (default list $pod.initContainers) (default list $pod.containers) -}}
+{{- if dig "securityContext" "privileged" false $container -}}
+{{- $refused = append $refused "privileged" -}}
+{{- end -}}
+{{- end -}}
+{{- with $refused -}}
+{{- fail (printf "controller.classes.%s: got %s, which gives its runs access to the node; expected a class without it. Remove it, or add %q to controller.trustedClasses" $name (first .) $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -31,13 +31,13 @@ projected:
 
 {{/*
 The spec of this release's RayCluster as a class: no worker until a run says how many it needs.
-The token is the one of the shared cluster, so that the controller can ask these clusters, too.
+KubeRay makes a token for each of these clusters, so that no run can submit to the cluster of another.
 */}}
 {{- define "trainshed.defaultClass" -}}
 {{- $cluster := include (print $.Template.BasePath "/raycluster/raycluster.yaml") . | fromYaml -}}
 {{- $spec := omit $cluster.spec "autoscalerOptions" -}}
 {{- $_ := set $spec "enableInTreeAutoscaling" false -}}
-{{- $_ := set $spec "authOptions" (dict "mode" "token" "secretName" (include "trainshed.tokenSecretName" .)) -}}
+{{- $_ := set $spec "authOptions" (dict "mode" "token") -}}
 {{- $_ := unset $spec "upgradeStrategy" -}}
 {{- range $spec.workerGroupSpecs -}}
 {{- $_ := set . "replicas" 0 -}}
@@ -62,21 +62,27 @@ who asks for the class asks for what the image has. Takes (list $ IMAGE), IMAGE 
 {{- end -}}
 
 {{/*
-A class of the user's own, whose workers follow their head as those of the release do, each where it says
-nothing itself, and where a head that comes back is another one. Takes (list $ SPEC), a RayClusterSpec.
+A class of the user's own. What it leaves out of protection is added: a token of each cluster's own, the labels that
+the NetworkPolicies select, a ServiceAccount without rights, and the security context of Pod Security "restricted".
+Its workers follow their head as those of the release do, where the class does not say otherwise. Takes (list $ SPEC),
+a RayClusterSpec.
 */}}
 {{- define "trainshed.ownClass" -}}
 {{- $root := index . 0 -}}
 {{- $spec := deepCopy (index . 1) -}}
+{{- $_ := set $spec "rayVersion" (default $root.Values.ray.version $spec.rayVersion) -}}
+{{- $_ := set $spec "authOptions" (default (dict "mode" "token") $spec.authOptions) -}}
 {{- $head := default dict $spec.headGroupSpec -}}
+{{- range $group := prepend (default list $spec.workerGroupSpecs) $head -}}
+{{- $_ := set $group "template" (include "trainshed.closedPod" (list $root $group.template) | fromYaml) -}}
+{{- end -}}
 {{- $port := get (default dict $head.rayStartParams) "port" | default 6379 -}}
 {{- range $group := $spec.workerGroupSpecs -}}
-{{- $template := default dict $group.template -}}
-{{- $pod := default dict $template.spec -}}
+{{- $pod := default dict $group.template.spec -}}
 {{- $container := first (default (list dict) $pod.containers) -}}
 {{- $grace := default 30 $pod.terminationGracePeriodSeconds -}}
 {{- $follows := include "trainshed.followsHead" (list $root $grace $port) | fromYaml -}}
-{{- $annotations := default dict (default dict $template.metadata).annotations -}}
+{{- $annotations := default dict $group.template.metadata.annotations -}}
 {{- $is_own := eq "true" (toString (get $annotations "ray.io/overwrite-container-cmd")) -}}
 {{- if not (or $container.command $container.args $is_own $spec.gcsFaultToleranceOptions) -}}
 {{- $_ := set $container "args" $follows.args -}}
@@ -89,4 +95,33 @@ nothing itself, and where a head that comes back is another one. Takes (list $ S
 {{- end -}}
 {{- end -}}
 {{- toYaml $spec -}}
+{{- end -}}
+
+{{/* A Pod template with the protection that it leaves out, as YAML. Takes (list $ TEMPLATE). */}}
+{{- define "trainshed.closedPod" -}}
+{{- $root := index . 0 -}}
+{{- $template := default dict (index . 1) -}}
+{{- $metadata := default dict $template.metadata -}}
+{{- /* Labels of the chart win: without them no NetworkPolicy selects the Pod. */ -}}
+{{- $labels := include "trainshed.selectorLabels" (list $root "ray") | fromYaml -}}
+{{- $_ := set $metadata "labels" (merge $labels (default dict $metadata.labels)) -}}
+{{- $_ := set $template "metadata" $metadata -}}
+{{- with $template.spec -}}
+{{- if not .serviceAccountName -}}
+{{- $_ := set . "serviceAccountName" (include "trainshed.serviceAccountName" $root) -}}
+{{- end -}}
+{{- if not (hasKey . "automountServiceAccountToken") -}}
+{{- $_ := set . "automountServiceAccountToken" false -}}
+{{- end -}}
+{{- if not .securityContext -}}
+{{- $_ := set . "securityContext" (include "trainshed.podSecurityContext" $root | fromYaml) -}}
+{{- end -}}
+{{- range concat (default list .initContainers) (default list .containers) -}}
+{{- if not .securityContext -}}
+{{- /* The image of a class may have to write where the release's does not. */ -}}
+{{- $_ := set . "securityContext" (omit (include "trainshed.securityContext" $root | fromYaml) "readOnlyRootFilesystem") -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $template -}}
 {{- end -}}
