@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainshed_controller.begin import must_ask_ray
-from trainshed_controller.model import Key, Question, cluster_of_attempt
+from trainshed_controller.model import Key, Question
+from trainshed_controller.release import cluster_of_attempt
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
 
 # A driver posts every five seconds; one that is silent for so long may be gone.
 SILENT_SECONDS = 60.0
+
+
+def is_heard(seen: Observed) -> bool:
+    """Return whether the newest attempt's driver posts snapshots, and has not posted its end."""
+    heard = seen.heard.num_snapshots > 0 and seen.heard.silent_seconds < SILENT_SECONDS
+    return heard and seen.snapshot is not None and seen.snapshot.state != "Ended"
 
 
 def question_of(view: RunView, seen: Observed, settings: Settings) -> Question | None:
@@ -38,7 +45,7 @@ def _kind(
     job = seen.ray_job
     if job is None:
         return None
-    if job.is_over:
+    if job.is_terminal and not is_heard(seen):
         heard_all = seen.snapshot is not None and seen.snapshot.state == "Ended"
         return "last word" if job.job_status and not heard_all else None
     is_silent = (

@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainshed_controller import status as states
-from trainshed_controller.judge import Ending, apply_rules
+from trainshed_controller.failure_rules import apply_rules
 from trainshed_controller.model import Plan
 from trainshed_controller.turn import failed, suspended
 
 if TYPE_CHECKING:
     from trainshed_api.status import AttemptStatus, TrainingRunStatus
+    from trainshed_controller.judge import Ending
     from trainshed_controller.turn import Turn
 
 _SOON_SECONDS = 2.0

@@ -7,10 +7,12 @@ RayJob. A snapshot explains a failure; it never turns one into a success. Pure.
 from __future__ import annotations
 
 import re
+import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainshed_api import names
+from trainshed_controller.asking import is_heard
 from trainshed_controller.pod_trouble import worst_trouble
 from trainshed_controller.stalls import find_stall
 
@@ -18,14 +20,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from trainshed_api.failure import FailurePolicySpec
     from trainshed_api.snapshot import Snapshot
     from trainshed_api.status import AttemptOutcome, AttemptStatus
     from trainshed_api.v1alpha1 import TrainingRunSpec
-    from trainshed_controller.model import Observed, RayJobView
+    from trainshed_controller.model import Observed, PodView, RayJobView
 
 # What follows may be a driver's own words: a number that is no exit code is none of Ray's.
 _EXIT_CODE = re.compile(r"failed with exit code (-?[0-9]{1,9})(?![0-9])")
+# Exit codes after a signal from outside, as Python (-9) and as shells (137) have them. Those of a
+# crash, such as SIGSEGV, are the program's.
+_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
+_KILLED = frozenset(code for each in _SIGNALS for code in (-each.value, 128 + each.value))
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # How Ray says that its memory monitor killed a worker.
 _RAY_OUT_OF_MEMORY = "OutOfMemoryError"
@@ -127,9 +132,9 @@ def stopped_by_others(case: Case) -> Ending | None:
 
 def memory_ran_out(case: Case) -> Ending | None:
     """The head's or a worker's memory ran out, and the job failed or its head is gone."""
-    known = case.attempt.head_identity
-    # A head that had another one's job is no matter of this attempt.
-    mine = [pod for pod in case.seen.pods if not pod.is_head or known.startswith(f"{pod.uid}/")]
+    if case.last_word and case.last_word.cause in (names.APPLICATION, names.INVALID):
+        return None
+    mine = [pod for pod in case.seen.pods if _is_of_attempt(case, pod)]
     killed = next((pod for pod in mine if pod.ended == "OOMKilled"), None)
     failed = case.job is not None and case.job.job_status == "FAILED"
     if killed and (failed or killed.is_head):
@@ -142,6 +147,15 @@ def memory_ran_out(case: Case) -> Ending | None:
     ):
         return Ending("OutOfMemory", "OutOfMemory", _failure_text(case), case.exit_code)
     return None
+
+
+def _is_of_attempt(case: Case, pod: PodView) -> bool:
+    """Return whether the attempt's job or workers run in a Pod: others may share the cluster."""
+    if pod.is_head:
+        return case.attempt.head_identity.startswith(f"{pod.uid}/")
+    if pod.cluster.startswith(f"{case.attempt.ray_job}-"):
+        return True
+    return case.seen.snapshot is not None and pod.name in case.seen.snapshot.hosts
 
 
 def program_failed(case: Case) -> Ending | None:
@@ -157,7 +171,7 @@ def program_failed(case: Case) -> Ending | None:
         return Ending("Infrastructure", "AttemptTaken", text, code, logs=logs)
     if code == names.EXIT_INVALID or (word and word.cause == names.INVALID):
         return Ending("Invalid", "Invalid", text, code, logs=logs)
-    if code == names.EXIT_TERMINATED or code is None:
+    if code is None or code in _KILLED:
         # Nothing of the program's ends it so: its node was drained, or its process was killed.
         return Ending("Infrastructure", "DriverKilled", text, code, logs=logs)
     return Ending("Application", "ApplicationFailed", text, code, logs=logs)
@@ -196,6 +210,9 @@ def kuberay_gave_up(case: Case) -> Ending | None:
     """KubeRay ended the RayJob without a word from Ray that its job ended."""
     if case.job is None or case.job.deployment_status != "Failed":
         return None
+    if is_heard(case.seen) and case.attempt.stop_time is None:
+        # Its dashboard was silent for too long (RAYJOB_STATUS_CHECK_TIMEOUT_SECONDS), not it.
+        return None
     reason, text = case.job.reason or "RayJobFailed", case.job.message or "KubeRay gave up the job"
     if reason == "PreRunningDeadlineExceeded":
         return Ending("Infrastructure", "ProvisioningDeadlineExceeded", text)
@@ -222,13 +239,27 @@ def never_started(case: Case) -> Ending | None:
     """The program did not start in time."""
     limit = case.spec.provisioning_deadline_seconds
     waits_for_kueue = case.job is not None and case.job.suspended
-    if case.attempt.start_time is not None or not limit or waits_for_kueue:
+    if not limit or waits_for_kueue or case.seen.refusal is not None:
         return None
+    if case.attempt.start_time is not None:
+        return _never_placed(case, case.attempt.start_time)
     if (case.now - case.begun).total_seconds() < limit:
         return None
     trouble = worst_trouble(case.seen.pods, case.seen.cluster)
     message = f"not started within provisioningDeadlineSeconds ({limit})"
     message += f": {trouble.message}" if trouble else ""
+    return Ending("Infrastructure", "ProvisioningDeadlineExceeded", message)
+
+
+def _never_placed(case: Case, started: datetime) -> Ending | None:
+    """Return the end of an attempt whose driver waits for its first workers for too long."""
+    told, limit = case.seen.snapshot, case.spec.first_step_deadline_seconds
+    if told is None or told.state != "Starting" or told.hosts or case.attempt.stop_time:
+        return None
+    if not limit or (case.now - started).total_seconds() < limit:
+        return None
+    message = f"no worker was placed within firstStepDeadlineSeconds ({limit})"
+    message += f": {told.waits_for}" if told.waits_for else ""
     return Ending("Infrastructure", "ProvisioningDeadlineExceeded", message)
 
 
@@ -255,35 +286,6 @@ CHECKS: tuple[Callable[[Case], Ending | None], ...] = (
     never_started,
     stalled,
 )
-
-
-def apply_rules(ending: Ending, policy: FailurePolicySpec) -> tuple[Ending, bool]:
-    """Return the ending as the user's rules see it, and whether they forbid a further attempt."""
-    if ending.outcome not in ("Application", "Infrastructure", "OutOfMemory"):
-        return ending, False
-    for rule in policy.rules:
-        if rule.exit_codes and ending.exit_code not in rule.exit_codes:
-            continue
-        if rule.log_pattern and not contains(f"{ending.message}\n{ending.logs}", rule.log_pattern):
-            continue
-        if rule.action == "Fail":
-            return ending, True
-        changed = Ending(
-            "Infrastructure", ending.reason, ending.message, ending.exit_code, ending.node
-        )
-        return changed, False
-    return ending, False
-
-
-def contains(text: str, pattern: str) -> bool:
-    """Say whether the text has the pattern's parts in this order; no such search can hang."""
-    position = 0
-    for part in pattern.split("*"):
-        found = text.find(part, position)
-        if found < 0:
-            return False
-        position = found + len(part)
-    return True
 
 
 def _failure_text(case: Case) -> str:

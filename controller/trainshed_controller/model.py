@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from trainshed_api.json_object import JsonObject
     from trainshed_api.snapshot import Snapshot
-    from trainshed_api.status import AttemptStatus, TrainingRunStatus
+    from trainshed_api.status import TrainingRunStatus
     from trainshed_api.v1alpha1 import TrainingRun
     from trainshed_controller.pod_trouble import PodTrouble
 
@@ -66,18 +66,15 @@ class RayJobView:
 
     @property
     def is_over(self) -> bool:
-        """Whether Ray said that its job ended, or KubeRay that it never will begin."""
-        return self.job_status in {"SUCCEEDED", "FAILED", "STOPPED"} or (
-            self.deployment_status in {"Complete", "Failed", "ValidationFailed"}
-        )
+        """Whether no driver of it runs for sure; behind KubeRay's own Failed one may go on."""
+        never = self.reason == "PreRunningDeadlineExceeded"
+        ended = self.job_status in {"SUCCEEDED", "FAILED", "STOPPED"}
+        return never or ended or self.deployment_status in {"Complete", "ValidationFailed"}
 
-
-def cluster_of_attempt(job: RayJobView | None, attempt: AttemptStatus) -> str:
-    """Return the name of the RayCluster that an attempt runs on; empty while nobody knows it.
-
-    job: of the attempt; of a cluster of the run's own KubeRay tells the name there first.
-    """
-    return (job.cluster if job else "") or attempt.ray_cluster
+    @property
+    def is_terminal(self) -> bool:
+        """Whether KubeRay does no more for it."""
+        return self.is_over or self.deployment_status == "Failed"
 
 
 @dataclass(frozen=True)

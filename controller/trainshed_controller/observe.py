@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainshed_controller.asking import question_of
-from trainshed_controller.model import Observed, cluster_of_attempt
+from trainshed_controller.model import Observed
+from trainshed_controller.release import cluster_of_attempt
 from trainshed_controller.render import shared_cluster
 from trainshed_controller.snapshots import SnapshotStore
 from trainshed_controller.status import open_attempt

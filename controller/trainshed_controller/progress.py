@@ -17,7 +17,8 @@ from pydantic import ValidationError
 from trainshed_api.names import MAX_SNAPSHOT_BYTES
 from trainshed_api.snapshot import MAX_GONE, Answer, Snapshot, StopOrder
 from trainshed_controller.clock import Clock
-from trainshed_controller.model import Key, cluster_of_attempt
+from trainshed_controller.model import Key
+from trainshed_controller.release import cluster_of_attempt
 from trainshed_controller.render import progress_token
 from trainshed_controller.status import open_attempt
 

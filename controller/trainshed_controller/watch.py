@@ -13,6 +13,7 @@ from trainshed_controller.judge import Case, Ending, judge
 from trainshed_controller.left_out import with_bad_records
 from trainshed_controller.model import Plan
 from trainshed_controller.pod_trouble import IMAGE_PULL_FAILED, worst_trouble
+from trainshed_controller.release import is_shared
 from trainshed_controller.render import shared_cluster
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 SOON_SECONDS = 2.0
 # Quotas change when somebody else ends, which nobody tells.
 _REFUSED_SECONDS = 30.0
+# How long an attempt of which the RayJob is refused holds capacity of a shared cluster.
+_HOLDS_SECONDS = 60.0
 REFUSED = "RayJobRefused"
 WORKERS_LOST = "WorkersLost"
 _MOST_NAMED = 3
@@ -37,7 +40,7 @@ _ANSWER_SECONDS = 30.0
 def watch(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus) -> Plan:
     """Return what is done about an open attempt: write down, judge, create, stop or wait."""
     status, attempt = _take_note(turn, status, attempt)
-    if turn.seen.asking and turn.seen.ray_job and turn.seen.ray_job.is_over:
+    if turn.seen.asking and turn.seen.ray_job and turn.seen.ray_job.is_terminal:
         # Its driver's last word is on its way, and says why it ended.
         return Plan(status, again_after=_ANSWER_SECONDS)
     case = Case(attempt, turn.run.spec, turn.seen, begun=_begun(status, turn.now), now=turn.now)
@@ -63,6 +66,11 @@ def _create(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus) -> Pl
     if refusal is None or refusal.attempt != attempt.number:
         return Plan(status, begin=attempt.number)
     status = turn.say(status, "Progressing", REFUSED, refusal.message, holds=False)
+    said = status.condition("Progressing")
+    since = said.last_transition_time if said else turn.now
+    if is_shared(attempt) and (turn.now - since).total_seconds() >= _HOLDS_SECONDS:
+        # Others may use the capacity; a refusal is not the run's failure.
+        return finish(turn, status, attempt, Ending("Preempted", REFUSED, refusal.message))
     # A clock that is set back makes nobody wait for longer.
     left = min(_REFUSED_SECONDS - (turn.now - refusal.time).total_seconds(), _REFUSED_SECONDS)
     if left <= 0:

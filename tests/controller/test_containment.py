@@ -156,6 +156,27 @@ def test_a_refused_rayjob_heeds_suspend_and_gives_its_room_back() -> None:
     assert states.open_attempt(suspended.status) is None
 
 
+def test_a_rayjob_that_stays_refused_gives_its_capacity_back_and_costs_no_budget() -> None:
+    view, _ = look(make_view(provisioningDeadlineSeconds=30), make_seen())
+
+    for at in (1, 40, 61):
+        view, _ = look(view, make_seen(refusal=REFUSAL), at)
+
+    (attempt,) = view.status.attempts
+    assert (attempt.outcome, attempt.reason) == ("Preempted", "RayJobRefused")
+    assert view.status.failures.infrastructure == 0
+    assert view.status.phase == "Restarting"
+
+
+def test_a_rayjob_with_a_cluster_of_its_own_may_be_refused_for_long() -> None:
+    view, _ = look(make_view(cluster={"dedicated": {}}), make_seen())
+
+    for at in (1, 40, 100_000):
+        view, _ = look(view, make_seen(refusal=REFUSAL), at)
+
+    assert states.open_attempt(view.status)
+
+
 def test_a_refused_rayjob_heeds_the_active_deadline() -> None:
     view, _ = look(make_view(activeDeadlineSeconds=60), make_seen())
 

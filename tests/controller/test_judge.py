@@ -12,11 +12,13 @@ from tests.controller.builders_view import (
     make_seen,
     make_snapshot,
     make_view,
+    make_worker,
 )
 from trainshed_api.failure import FailurePolicySpec
 from trainshed_api.snapshot import Snapshot
 from trainshed_api.status import AttemptStatus
-from trainshed_controller.judge import Case, Ending, apply_rules, contains, judge
+from trainshed_controller.failure_rules import apply_rules, contains
+from trainshed_controller.judge import Case, Ending, judge
 from trainshed_controller.model import PodView, RayJobView
 
 ATTEMPT = AttemptStatus(
@@ -75,6 +77,24 @@ ROWS = {
     ),
     "the driver was killed": Row(
         failed("failed with exit code 143"), ("Infrastructure", "DriverKilled")
+    ),
+    "the driver's process was killed": Row(
+        failed("failed with exit code -9"), ("Infrastructure", "DriverKilled")
+    ),
+    "the driver was killed under a shell": Row(
+        failed("failed with exit code 137"), ("Infrastructure", "DriverKilled")
+    ),
+    "the driver crashed": Row(
+        failed("failed with exit code -11"), ("Application", "ApplicationFailed")
+    ),
+    "a worker of another run ran out of memory": Row(
+        failed(), ("Application", "ApplicationFailed"), pods=(make_worker(ended="OOMKilled"),)
+    ),
+    "a worker of its own ran out of memory": Row(
+        failed(),
+        ("OutOfMemory", "OutOfMemory"),
+        make_snapshot(hosts=(make_worker().name,)),
+        pods=(make_worker(ended="OOMKilled"),),
     ),
     "Ray lost the driver": Row(
         failed("Job supervisor actor died"), ("Infrastructure", "DriverKilled")

@@ -88,7 +88,6 @@ def test_a_status_of_a_later_version_is_left_alone() -> None:
     assert plan.begin is None
 
 
-@known("A8: no deadline is over the time between the driver's start and its first worker")
 def test_workers_that_are_never_placed_meet_a_deadline() -> None:
     view = make_view(provisioningDeadlineSeconds=600, stallDeadlineSeconds=600)
     view, _ = look(view, make_seen())
@@ -131,7 +130,6 @@ def test_a_state_of_before_a_restore_is_taken_over() -> None:
     assert cache.runs.put(replace(make_view(suspend=True), resource_version="100"))
 
 
-@known("a silent dashboard makes KubeRay give up a job whose driver goes on, and it is believed")
 def test_a_job_whose_driver_tells_of_steps_outlives_a_silent_dashboard() -> None:
     view, _ = look(make_view(), make_seen())
     view, _ = look(view, make_seen(ray_job=RUNNING, snapshot=make_snapshot()), 5)
@@ -161,7 +159,6 @@ def test_who_fits_into_what_is_ready_does_not_wait_for_pods_that_are_declared() 
     assert places["small"].admitted
 
 
-@known("N10: a neighbour's Pod that ran out of memory takes the blame for this run's error")
 def test_an_error_that_the_driver_explained_is_its_own() -> None:
     view = make_view()
     assert view.run

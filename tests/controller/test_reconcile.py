@@ -366,6 +366,19 @@ def test_a_spent_budget_ends_the_run() -> None:
     assert plan.delete_jobs == (job,), "what may still run is stopped"
 
 
+def test_a_driver_that_kuberay_gave_up_does_not_outlive_its_run() -> None:
+    view = running(failurePolicy={"maxInfrastructureFailures": 0})
+    given_up = make_job(
+        job_status="RUNNING", deployment_status="Failed", reason="JobStatusCheckTimeoutExceeded"
+    )
+
+    view, plan = look(view, make_seen(ray_job=given_up), 400)
+    _, again = look(view, make_seen(ray_job=given_up), 500)
+
+    assert view.status.phase == "Failed"
+    assert plan.delete_jobs == again.delete_jobs == (given_up,)
+
+
 def test_pauses_grow_with_failures() -> None:
     view = running(failurePolicy={"maxApplicationFailures": 5})
     failure = make_job(job_status="FAILED", message="failed with exit code 1")
