@@ -96,6 +96,15 @@ CASES = {
     "the test of the release looks at Pods": Case(
         ours("test"), Endpoint(address="10.0.0.10"), 6443, True
     ),
+    "Prometheus reads metrics of a run's own cluster": Case(
+        elsewhere("monitoring"), ray("worker", "digits-1-abcde"), 8080, True
+    ),
+    "Prometheus opens no dashboard there": Case(
+        elsewhere("monitoring"), ray("head", "digits-1-abcde"), 8265, False
+    ),
+    "Ray finds names at another port": Case(
+        ray("worker"), elsewhere("openshift-dns"), 5353, True, "rdma-values.yaml"
+    ),
     "Ray finds names": Case(ray("worker"), DNS, 53, True),
     "Ray asks names of nobody else": Case(ray("worker"), elsewhere("kube-system"), 53, False),
     "Prometheus reads a worker's metrics": Case(elsewhere("monitoring"), ray("worker"), 8080, True),

@@ -39,9 +39,11 @@ WANT: dict[str, dict[str, int]] = {
     "two-gpu-groups-values.yaml": {},
     "monitoring-values.yaml": {"PodMonitor": 3, "PrometheusRule": 1, "ConfigMap": 3},
     "open-network-values.yaml": {"NetworkPolicy": 0},
+    "rdma-values.yaml": {},
 }
 GROUPS = {
     "two-gpu-groups-values.yaml": ["a100", "cpu", "slice"],
+    "rdma-values.yaml": ["cpu", "gpu", "shared"],
 }
 
 

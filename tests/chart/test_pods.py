@@ -20,7 +20,14 @@ from tests.chart.rendering import (
     text,
 )
 
-ALLOWED_VOLUMES = {"configMap", "emptyDir", "persistentVolumeClaim", "projected", "secret"}
+ALLOWED_VOLUMES = {
+    "configMap",
+    "emptyDir",
+    "ephemeral",
+    "persistentVolumeClaim",
+    "projected",
+    "secret",
+}
 FORBIDDEN = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace")
 REFERENCE = re.compile(r"^[a-z0-9.:/_-]+(:[\w][\w.-]*|@sha256:[0-9a-f]{64})$")
 
@@ -239,6 +246,71 @@ def follows_its_head(pod: Object, port: str) -> bool:
     assert told in watches
     assert told in leaves
     return "end_raylet" in watches and "ray drain-node" in leaves
+
+
+def test_pods_have_what_a_platform_adds_to_them(renderer: Renderer) -> None:
+    objects = renderer.render(VALUES_FILES["rdma-values.yaml"])
+    pods = expand_pods(objects)
+
+    for pod in pods:
+        labels = table(pod, "metadata", "labels")
+        assert labels["cost-centre"] == "research", name_of(pod)
+        assert labels["sidecar.istio.io/inject"] == "false", name_of(pod)
+        assert at(pod, "metadata", "annotations", "example.com/owner") == "ml-platform"
+        assert labels["app.kubernetes.io/part-of"] == "trainshed", name_of(pod)
+    by_group = {text(p, "metadata", "labels", "ray.io/group"): p for p in ray_pods(pods)}
+    gpu = by_group["gpu"]
+    ray, logs = rows(gpu, "spec", "containers")
+    assert (
+        table(ray, "resources", "limits").items()
+        >= {
+            "rdma/hca": 8,
+            "vpc.amazonaws.com/efa": 4,
+            "ephemeral-storage": "60Gi",
+            "nvidia.com/gpu": "8",
+        }.items()
+    )
+    assert {"name": "cache", "mountPath": "/cache"} in rows(ray, "volumeMounts")
+    assert "ephemeral" in next(v for v in rows(gpu, "spec", "volumes") if v["name"] == "cache")
+    assert "check-fabric" in [text(c, "name") for c in rows(gpu, "spec", "initContainers")]
+    assert text(logs, "name") == "logs"
+    assert at(gpu, "spec", "schedulerName") == "volcano"
+    assert at(gpu, "metadata", "labels", "example.com/kind") == "training"
+    [constraint] = rows(gpu, "spec", "topologySpreadConstraints")
+    assert constraint["topologyKey"] == "topology.kubernetes.io/zone"
+    [cluster] = of_kind(objects, "RayCluster")
+    assert table(cluster, "spec", "headGroupSpec", "rayStartParams") == {
+        "num-cpus": "0",
+        "dashboard-host": "0.0.0.0",
+        "object-store-memory": "2000000000",
+    }
+    params = {
+        g["groupName"]: g["rayStartParams"] for g in rows(cluster, "spec", "workerGroupSpecs")
+    }
+    assert params == {"gpu": {}, "cpu": {}, "shared": {"num-gpus": "2"}}
+
+
+def ray_pods(pods: list[Object]) -> list[Object]:
+    return [pod for pod in pods if at(pod, "metadata", "labels", "ray.io/group") is not None]
+
+
+def test_an_id_that_the_platform_chooses_is_left_out(renderer: Renderer) -> None:
+    for pod in expand_pods(
+        renderer.render(
+            None, *(f"--set=podSecurityContext.{f}=null" for f in ("runAsUser", "fsGroup"))
+        )
+    ):
+        security = table(pod, "spec", "securityContext")
+        assert not {"runAsUser", "fsGroup"} & set(security), name_of(pod)
+        assert security["runAsGroup"] == 1000, name_of(pod)
+
+
+def test_numbers_of_the_environment_are_not_rounded(renderer: Renderer) -> None:
+    objects = renderer.render(None, "--set=ray.env.BYTES=12345678,ray.env.ON=true")
+
+    for pod in ray_pods(expand_pods(objects)):
+        env = {row["name"]: row.get("value") for row in rows(pod, "spec", "containers", 0, "env")}
+        assert (env["BYTES"], env["ON"]) == ("12345678", "true")
 
 
 def test_only_the_controller_starts_again_in_its_pod(pods: list[Object]) -> None:

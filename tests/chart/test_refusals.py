@@ -46,9 +46,13 @@ CASES = {
         "controller: {classImages: {default: {tag: x}}}",
         ("controller.classImages.default", "there is a class of that name already"),
     ),
-    "resources of another kind": Case(
+    "GPUs in two places": Case(
         group("resources: {limits: {nvidia.com/gpu: 1}}"),
-        ("/groups/gpu/resources/limits", "'nvidia.com/gpu' not allowed"),
+        ("groups.gpu.resources.limits: got nvidia.com/gpu", "groups.gpu.gpus"),
+    ),
+    "a resource without a proper name": Case(
+        group("resources: {limits: {'rdma hca': 1}}"),
+        ("/groups/gpu/resources/limits", "'rdma hca' not allowed"),
     ),
     "a number in words": Case(
         group("replicas: two"), ("/groups/gpu/replicas", "got string, want integer")
@@ -111,6 +115,23 @@ CASES = {
         "[{name: a, image: mirror.example/a:1}, {name: b, image: 'docker.io/b:1'}]}}}}}}",
         ("controller.classes.big has the image docker.io/b:1", "name one of that registry"),
     ),
+    "a parameter of Ray that KubeRay sets": Case(
+        "groups: {gpu: {rayStartParams: {port: 1}}}", ("groups.gpu.rayStartParams: got port",)
+    ),
+    "a volume of a name that is taken": Case(
+        "head: {volumes: [{name: tmp, emptyDir: {}}]}", ("head.volumes: got the name tmp",)
+    ),
+    "a folder of the node": Case(
+        "head: {volumes: [{name: a, hostPath: {path: /}}]}", ("head.volumes: got hostPath in a",)
+    ),
+    "a mount over a folder of Ray": Case(
+        "groups: {cpu: {volumeMounts: [{name: a, mountPath: /tmp/}]}}",
+        ("groups.cpu.volumeMounts: got /tmp/",),
+    ),
+    "a container of a name that is taken": Case(
+        "groups: {cpu: {sidecars: [{name: ray-worker, image: a/b:1}]}}",
+        ("groups.cpu: got a container ray-worker",),
+    ),
     "a class that uses its node's network": Case(
         "controller: {classes: {big: {headGroupSpec: {template: {spec: {hostNetwork: true}}}}}}",
         ("controller.classes.big: got hostNetwork", "controller.trustedClasses"),
@@ -128,6 +149,12 @@ CASES = {
     "trust in a class that is not there": Case(
         "controller: {classes: {big: {headGroupSpec: {}}}, trustedClasses: [bigger]}",
         ('controller.trustedClasses has "bigger"', "controller.classes: big"),
+    ),
+    "a sidecar whose image is not of the mirror": Case(
+        "global: {imageRegistry: mirror.example}\n"
+        "kuberay-operator: {enabled: false}\n"
+        "groups: {cpu: {sidecars: [{name: a, image: 'docker.io/b:1'}]}}",
+        ("groups.cpu.sidecars has the image docker.io/b:1", "name one of that registry"),
     ),
     "an uninstall without time": Case(
         "controller: {uninstallSeconds: 10}", ("/controller/uninstallSeconds", "want 120")
@@ -162,9 +189,6 @@ CASES = {
     "a head's request above its limit": Case(
         "head: {resources: {limits: {memory: 900Mi}}}",
         ("head.resources.requests.memory is 8Gi, more than its limit 900Mi",),
-    ),
-    "GPUs that Ray does not count": Case(
-        group("gpuResource: example.com/fpga"), ('groups.gpu.gpuResource is "example.com/fpga"',)
     ),
     "more workers at least than at most": Case(
         scaled("minReplicas: 9"), ("groups.gpu.minReplicas is 9, more than maxReplicas 4",)

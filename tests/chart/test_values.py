@@ -1,6 +1,7 @@
 """Every value is documented where it stands, known to the schema, and in the README."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,8 @@ def test_every_value_is_in_the_schema(value: Value) -> None:
     for key in value.path.split("."):
         schema = _resolve(schema)
         inner = table(schema, "properties").get(key, at(schema, "additionalProperties"))
+        for pattern, named in table(schema, "patternProperties").items():
+            inner = named if re.match(pattern, key) else inner
         assert isinstance(inner, dict), f"{value.path}: the schema does not know {key}"
         schema = inner
 

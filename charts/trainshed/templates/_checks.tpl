@@ -27,8 +27,8 @@
 {{- end -}}
 {{- end -}}
 {{- range $name, $limit := $resources.limits -}}
-{{- $request := index $resources.requests $name -}}
-{{- if gt (include "trainshed.number" $request | float64) (include "trainshed.number" $limit | float64) -}}
+{{- $request := get (default dict $resources.requests) $name -}}
+{{- if and $request (gt (include "trainshed.number" $request | float64) (include "trainshed.number" $limit | float64)) -}}
 {{- fail (printf "%s.requests.%s is %v, more than its limit %v: raise the limit, too" $field $name $request $limit) -}}
 {{- end -}}
 {{- end -}}
@@ -93,8 +93,9 @@
 {{- end -}}
 {{- include "trainshed.checkResources" (list (printf "%s.resources" $field) $group.resources) -}}
 {{- include "trainshed.checkEnv" (list $ (printf "%s.env" $field) $group.env) -}}
-{{- if not (regexMatch "(gpu|^nvidia\\.com/mig-.*)$" $group.gpuResource) -}}
-{{- fail (printf "%s.gpuResource is %q: Ray counts only resources that end in gpu, and nvidia.com/mig-*" $field $group.gpuResource) -}}
+{{- include "trainshed.checkRayPod" (list $ $field $group) -}}
+{{- if hasKey $group.resources.limits $group.gpuResource -}}
+{{- fail (printf "%s.resources.limits: got %s, which %s.gpus sets; expected other resources. Set %s.gpus" $field $group.gpuResource $field $field) -}}
 {{- end -}}
 {{- if $.Values.autoscaling.enabled -}}
 {{- if gt (int $group.minReplicas) (int $group.maxReplicas) -}}
@@ -138,11 +139,21 @@
 {{- if and $operator.enabled (not (hasPrefix (printf "%s/" $mirror) $repository)) -}}
 {{- fail (printf "global.imageRegistry is %s and kuberay-operator.image.repository is %s: KubeRay's chart does not know the one, set the other, too, such as %s/kuberay/operator" $mirror $repository $mirror) -}}
 {{- end -}}
+{{- $named := dict -}}
 {{- range $name, $spec := .Values.controller.classes -}}
+{{- $_ := set $named (printf "controller.classes.%s" $name) $spec -}}
+{{- end -}}
+{{- range $name, $node := merge (dict "head" .Values.head "groupDefaults" .Values.groupDefaults) .Values.groups -}}
+{{- range $field := list "initContainers" "sidecars" -}}
+{{- $owner := has $name (list "head" "groupDefaults") | ternary $name (printf "groups.%s" $name) -}}
+{{- $_ := set $named (printf "%s.%s" $owner $field) (get (default dict $node) $field) -}}
+{{- end -}}
+{{- end -}}
+{{- range $field, $spec := $named -}}
 {{- range regexFindAll "(?m)^[- ]*image: .*$" (toYaml $spec) -1 -}}
 {{- $image := regexReplaceAll "^[- ]*image: *[\"']?([^\"']*)[\"']?$" . "${1}" -}}
 {{- if not (hasPrefix (printf "%s/" $mirror) $image) -}}
-{{- fail (printf "global.imageRegistry is %s and controller.classes.%s has the image %s: name one of that registry" $mirror $name $image) -}}
+{{- fail (printf "global.imageRegistry is %s and %s has the image %s: name one of that registry" $mirror $field $image) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -209,6 +220,35 @@
 {{- fail (printf "controller.classes.%s: got %s, which gives its runs access to the node; expected a class without it. Remove it, or add %q to controller.trustedClasses" $name (first .) $name) -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Additions to a Pod of the head or of a group that would replace what Ray needs. Takes (list $ FIELD NODE). */}}
+{{- define "trainshed.checkRayPod" -}}
+{{- $field := index . 1 -}}
+{{- $node := index . 2 -}}
+{{- range $name, $_ := $node.rayStartParams -}}
+{{- if has $name (list "address" "port" "block" "num-cpus" "dashboard-host" "dashboard-port" "dashboard-agent-listen-port" "metrics-export-port" "no-monitor" "labels") -}}
+{{- fail (printf "%s.rayStartParams: got %s, which the chart or KubeRay sets; expected another parameter of ray start. Remove it" $field $name) -}}
+{{- end -}}
+{{- end -}}
+{{- range $volume := $node.volumes -}}
+{{- if has $volume.name (list "tmp" "home" "storage" "storage-ca" "autoscaler-tmp" "autoscaler-token" "shared-mem" "log-volume") -}}
+{{- fail (printf "%s.volumes: got the name %s, which the chart or KubeRay uses; expected another name. Rename the volume" $field $volume.name) -}}
+{{- end -}}
+{{- if $volume.hostPath -}}
+{{- fail (printf "%s.volumes: got hostPath in %s, which Pod Security restricted refuses; expected another kind of volume. Use a claim, an ephemeral volume or a CSI driver" $field $volume.name) -}}
+{{- end -}}
+{{- end -}}
+{{- range $mount := $node.volumeMounts -}}
+{{- if has (trimSuffix "/" $mount.mountPath) (list "/tmp" "/home/ray" "/dev/shm") -}}
+{{- fail (printf "%s.volumeMounts: got %s, where Ray and the image write; expected another path. Mount it elsewhere" $field $mount.mountPath) -}}
+{{- end -}}
+{{- end -}}
+{{- range $container := concat (default list $node.initContainers) (default list $node.sidecars) -}}
+{{- if has $container.name (list "ray-head" "ray-worker" "autoscaler" "wait-gcs-ready") -}}
+{{- fail (printf "%s: got a container %s, which the chart or KubeRay uses; expected another name. Rename it" $field $container.name) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -32,6 +32,18 @@ app.kubernetes.io/managed-by: {{ $root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name ($root.Chart.Version | replace "+" "_") }}
 {{- end -}}
 
+{{/* Labels of a Pod; those that selectors rely on win. Takes (list $ COMPONENT) or (list $ COMPONENT LABELS). */}}
+{{- define "trainshed.podLabels" -}}
+{{- $own := include "trainshed.selectorLabels" . | fromYaml -}}
+{{- $more := gt (len .) 2 | ternary (index . (sub (len .) 1 | int)) dict -}}
+{{- toYaml (merge $own (default dict $more) (index . 0).Values.podLabels) -}}
+{{- end -}}
+
+{{/* A value of the user's as text: Helm reads numbers as floats, which print as 1e+06. Takes the value. */}}
+{{- define "trainshed.text" -}}
+{{- kindIs "string" . | ternary . (toJson .) -}}
+{{- end -}}
+
 {{/* An image as YAML that says only where it is another than the training image. Takes (list $ IMAGE). */}}
 {{- define "trainshed.otherImage" -}}
 {{- $image := deepCopy (index . 0).Values.image -}}

@@ -116,10 +116,9 @@ a RayClusterSpec.
 {{- if not .securityContext -}}
 {{- $_ := set . "securityContext" (include "trainshed.podSecurityContext" $root | fromYaml) -}}
 {{- end -}}
-{{- range concat (default list .initContainers) (default list .containers) -}}
-{{- if not .securityContext -}}
-{{- /* The image of a class may have to write where the release's does not. */ -}}
-{{- $_ := set . "securityContext" (omit (include "trainshed.securityContext" $root | fromYaml) "readOnlyRootFilesystem") -}}
+{{- range $field := list "initContainers" "containers" -}}
+{{- with index $template.spec $field -}}
+{{- $_ := set $template.spec $field (include "trainshed.closedContainers" (list $root .) | fromYamlArray) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

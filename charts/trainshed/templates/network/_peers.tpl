@@ -3,8 +3,10 @@
 - to:
     {{- toYaml .Values.networkPolicy.dns | nindent 4 }}
   ports:
-    - {protocol: UDP, port: 53}
-    - {protocol: TCP, port: 53}
+    {{- range .Values.networkPolicy.dnsPorts }}
+    - {protocol: UDP, port: {{ int . }}}
+    - {protocol: TCP, port: {{ int . }}}
+    {{- end }}
 {{- end -}}
 
 {{/* Egress to the Kubernetes API server, for the Pods that have something to say to it. */}}

@@ -27,3 +27,18 @@ limits:
   {{ .gpuResource }}: {{ .gpus | int | quote }}
   {{- end }}
 {{- end -}}
+
+{{/*
+Parameters of `ray start` of a worker, as YAML. KubeRay counts as GPUs what ends in `gpu` and nvidia.com/mig-*; of
+another resource Ray has to be given the number. Takes a filled group.
+*/}}
+{{- define "trainshed.rayStartParams" -}}
+{{- $params := dict -}}
+{{- if and (gt (int .gpus) 0) (not (regexMatch "(gpu|^nvidia\\.com/mig-.*)$" .gpuResource)) -}}
+{{- $_ := set $params "num-gpus" (.gpus | int | toString) -}}
+{{- end -}}
+{{- range $name, $value := .rayStartParams -}}
+{{- $_ := set $params $name (include "trainshed.text" $value) -}}
+{{- end -}}
+{{- toYaml $params -}}
+{{- end -}}

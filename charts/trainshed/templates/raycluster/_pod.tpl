@@ -28,12 +28,12 @@ of a TrainingRun sets its own.
 {{- $_ := set $env $name $value -}}
 {{- end -}}
 {{- range $name, $value := $env }}
-- {name: {{ $name | quote }}, value: {{ toString $value | quote }}}
+- {name: {{ $name | quote }}, value: {{ include "trainshed.text" $value | quote }}}
 {{- end }}
 {{- end -}}
 
 {{/* What the training image mounts. KubeRay adds /dev/shm, as large as the memory. Takes $. */}}
-{{- define "trainshed.volumeMounts" -}}
+{{- define "trainshed.imageMounts" -}}
 - {name: tmp, mountPath: /tmp}
 - {name: home, mountPath: /home/ray}
 {{- if not .Values.storage.url }}
@@ -44,7 +44,7 @@ of a TrainingRun sets its own.
 {{- end }}
 {{- end -}}
 
-{{- define "trainshed.volumes" -}}
+{{- define "trainshed.imageVolumes" -}}
 - name: tmp
   emptyDir: {sizeLimit: {{ .Values.scratch.tmp | quote }}}
 - name: home
@@ -81,6 +81,13 @@ runtimeClassName: {{ . | quote }}
 {{- with $node.priorityClassName }}
 priorityClassName: {{ . | quote }}
 {{- end }}
+{{- with $node.schedulerName }}
+schedulerName: {{ . | quote }}
+{{- end }}
+{{- with $node.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- with $node.nodeSelector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
@@ -93,9 +100,33 @@ tolerations:
 affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- with $node.initContainers }}
+initContainers:
+  {{- include "trainshed.closedContainers" (list $root .) | nindent 2 }}
+{{- end }}
+volumes:
+  {{- include "trainshed.imageVolumes" $root | nindent 2 }}
+  {{- with $node.volumes }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end -}}
 
-{{/* What the Ray container of head and workers has in common. Takes (list $ ENV IMAGE). */}}
+{{/* Metadata of a Pod of the head or of a group. Takes (list $ NODE). */}}
+{{- define "trainshed.rayPodMetadata" -}}
+{{- $root := index . 0 -}}
+{{- $node := index . 1 -}}
+labels:
+  {{- include "trainshed.podLabels" (list $root "ray" $node.labels) | nindent 2 }}
+  {{- with include "trainshed.identityLabels" $root }}
+  {{- . | nindent 2 }}
+  {{- end }}
+{{- with merge (dict) $node.annotations $root.Values.podAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* What the Ray container of head and workers has in common. Takes (list $ ENV IMAGE NODE). */}}
 {{- define "trainshed.rayContainer" -}}
 {{- $root := index . 0 -}}
 image: {{ include "trainshed.image" (list $root (index . 2)) | quote }}
@@ -114,6 +145,11 @@ env:
 envFrom:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+volumeMounts:
+  {{- include "trainshed.imageMounts" $root | nindent 2 }}
+  {{- with (index . 3).volumeMounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end -}}
 
 {{/*
