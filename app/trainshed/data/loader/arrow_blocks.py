@@ -14,6 +14,7 @@ import ray
 from ray.data.block import BlockAccessor
 
 from trainshed.data.sampler.dataset_plan import BLOCK_BYTES
+from trainshed.data.sources.arrow_columns import from_arrow, has_fields
 from trainshed.data.sources.column_arrays import as_objects, cut_rows, join, nbytes, num_rows
 from trainshed.data.sources.errors import DataError
 from trainshed.ray_compat.execution import READY_BYTES_A_CPU
@@ -73,9 +74,25 @@ def _are_numbers(array: Array) -> bool:
 
 def from_block(block: Block) -> Columns:
     """Return the columns of a block, as views where Arrow allows."""
-    columns: Columns = BlockAccessor.for_block(block).to_numpy()  # type: ignore[assignment]
+    accessor = BlockAccessor.for_block(block)
+    if not isinstance(block, pa.Table):
+        columns: Columns = accessor.to_numpy()  # type: ignore[assignment]
+    else:
+        doubtful = [each.name for each in block.schema if _may_round(block, each)]
+        others = [name for name in block.column_names if name not in doubtful]
+        columns = accessor.to_numpy(others)  # type: ignore[assignment]
+        for name, array in from_arrow(block.select(doubtful)).items():
+            is_masked = isinstance(array, np.ma.MaskedArray)
+            columns[name] = as_objects(array.tolist()) if is_masked else array
     columns.pop(POSITION, None)
     return columns
+
+
+def _may_round(block: pa.Table, field: pa.Field) -> bool:
+    """Return whether Ray may make floats of a column's integers, as some values are missing."""
+    if pa.types.is_integer(field.type):
+        return bool(block.column(field.name).null_count)
+    return has_fields(field.type)
 
 
 def most_bytes(node_labels: Mapping[str, str], cpus: int, bytes_a_second: float) -> int:

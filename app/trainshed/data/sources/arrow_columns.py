@@ -116,6 +116,10 @@ def _values(array: pa.Array) -> Array:
     kind = array.type
     if pa.types.is_dictionary(kind):
         return _values(array.dictionary_decode())
+    if has_fields(kind):
+        # Arrow's to_numpy makes floats of integers in fields that some rows lack.
+        objects: Array = array.to_pandas(integer_object_nulls=True).to_numpy()
+        return objects
     if _lacks_integers(array):
         return _as_floats(array)
     if pa.types.is_fixed_size_list(kind) and not array.null_count:
@@ -152,6 +156,11 @@ def _as_floats(array: pa.Array) -> Array:
 def _is_list(kind: pa.DataType) -> bool:
     are_any_length = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     return bool(are_any_length or pa.types.is_fixed_size_list(kind))
+
+
+def has_fields(kind: pa.DataType) -> bool:
+    """Return whether values are structs or maps, or lists of such."""
+    return has_fields(kind.value_type) if _is_list(kind) else pa.types.is_nested(kind)
 
 
 def _check_inside(lists: pa.Array) -> None:
