@@ -13,10 +13,11 @@ from pydantic import JsonValue
 
 from tests.app.data.builders_formats import dtypes_of, open_files, read_all
 from tests.app.data.builders_tables import write_delta, write_lance
+from trainshed.data.loader.arrow_blocks import from_block, to_block
 from trainshed.data.sampler.fragments import Source
 from trainshed.data.sources.arrow_columns import from_arrow
 from trainshed.data.sources.batch_formats import from_format
-from trainshed.data.sources.column_arrays import join
+from trainshed.data.sources.column_arrays import as_objects, join
 from trainshed.data.sources.dataset_files import open_source, read_fragment, read_sample
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.filters import columns_to_read, selected
@@ -158,10 +159,127 @@ def test_a_fraction_behind_integers_of_which_some_are_missing_is_a_float(
 
     (tmp_path / f"a.{ending}").write_text(rows[0] + rows[1] % "2.5" + rows[1] % (2**53 + 1))
     source = open_files(tmp_path, form)
-    want = r"column id has numbers from 9007199254740992 on.*options\.types: \{id: float64\}"
+    want = r"column id: got 9007199254740993; .*float64 for the column in options\.types"
     with pytest.raises(DataError, match=want):
         read_all(source)
     assert read_all(open_files(tmp_path, form, {"types": {"id": "float64"}}))["id"][-2] == 2.5
+
+
+LARGE = 2**53 + 1
+ROUNDED: dict[str, tuple[str, str, dict[str, JsonValue], int]] = {
+    "csv: beside a fraction": ("csv", f"x\n{LARGE}\n1.5\n", {}, LARGE),
+    "csv: of 64 bits without a sign": ("csv", f"x\n1\n{2**63 + 1}\n", {}, 2**63 + 1),
+    "csv: as float32": ("csv", f"x\n{2**24 + 1}\n", {"types": {"x": "float32"}}, 2**24 + 1),
+    "lines: beside a fraction": ("jsonl", f'{{"x": 0.5}}\n{{"x": {LARGE}}}\n', {}, LARGE),
+    "lines: in a list": ("jsonl", f'{{"x": [{LARGE}, 0.5]}}\n', {}, LARGE),
+    "lines: in an object": (
+        "jsonl",
+        f'{{"x": {{"a": {LARGE}}}}}\n{{"x": {{"a": 0.5}}}}\n',
+        {},
+        LARGE,
+    ),
+    "lines: of 64 bits without a sign": ("jsonl", f'{{"x": {2**63 + 1}}}\n', {}, 2**63 + 1),
+    "lines: of 65 bits": ("jsonl", f'{{"x": {2**64 + 1}}}\n', {}, 2**64 + 1),
+    "lines: as float32": (
+        "jsonl",
+        f'{{"x": {2**24 + 1}}}\n',
+        {"types": {"x": "float32"}},
+        2**24 + 1,
+    ),
+    "list: beside a fraction": ("json", f'[{{"x": {LARGE}}}, {{"x": 0.5}}]', {}, LARGE),
+    "list: in an object": ("json", f'[{{"x": {{"a": [{LARGE}, 0.5]}}}}]', {}, LARGE),
+    "list: of 64 bits without a sign": ("json", f'[{{"x": {2**63 + 1}}}]', {}, 2**63 + 1),
+    "list: as float32": ("json", f'[{{"x": {2**24 + 1}}}]', {"types": {"x": "float32"}}, 2**24 + 1),
+}
+
+
+@pytest.mark.parametrize("case", ROUNDED)
+def test_an_integer_that_the_floats_of_its_column_round_is_refused(
+    tmp_path: Path, case: str
+) -> None:
+    ending, text, options, value = ROUNDED[case]
+    (tmp_path / f"a.{ending}").write_text(text)
+    form, lines = "csv" if ending == "csv" else "json", {"lines": False} if ending == "json" else {}
+
+    want = rf"a\.{ending}: column x(\.a)?: got {value}; expected .* holds.*options\.types"
+    with pytest.raises(DataError, match=want):
+        read_all(open_files(tmp_path, form, {**options, **lines}))
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "json"])
+def test_integers_that_floats_hold_are_read_beside_fractions(tmp_path: Path, ending: str) -> None:
+    values = [2**60, 0.1, -(2**63), 1e300, 2**53]
+    objects = [f'{{"x": {value}}}' for value in values]
+    texts = {
+        "csv": "\n".join(["x", *map(str, values), ""]),
+        "jsonl": "\n".join(objects),
+        "json": f"[{','.join(objects)}]",
+    }
+    (tmp_path / f"a.{ending}").write_text(texts[ending])
+    form, lines = "csv" if ending == "csv" else "json", {"lines": False} if ending == "json" else {}
+
+    assert read_all(open_files(tmp_path, form, lines))["x"].tolist() == values
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "json"])
+def test_float64_among_the_options_rounds_and_float32_rounds_fractions_alone(
+    tmp_path: Path, ending: str
+) -> None:
+    for value, kind, want in (
+        (str(LARGE), "float64", float(LARGE)),
+        ("0.1", "float32", float(np.float32(0.1))),
+        ("1e300", "float32", None),
+    ):
+        objects = {"csv": f"x\n{value}\n", "jsonl": f'{{"x": {value}}}\n'}
+        (tmp_path / f"a.{ending}").write_text(objects.get(ending, f'[{{"x": {value}}}]'))
+        form: str = "csv" if ending == "csv" else "json"
+        options: dict[str, JsonValue] = {"types": {"x": kind}}
+        if ending == "json":
+            options["lines"] = False
+        source = open_files(tmp_path, form, options)
+        if want is not None:
+            assert read_all(source)["x"].tolist() == [want]
+            continue
+        with pytest.raises(
+            DataError, match=r"column x: got 1e\+300; expected a number that float32"
+        ):
+            read_all(source)
+
+
+def test_a_fraction_in_a_list_of_objects_is_no_integer(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('[{"x": 1.5}]')
+    options: dict[str, JsonValue] = {"lines": False, "types": {"x": "int64"}}
+
+    with pytest.raises(DataError, match=r"a\.json: row 0: column x: got 1\.5; expected an integer"):
+        read_all(open_files(tmp_path, "json", options))
+
+
+NESTED: dict[str, tuple[list[object], pa.DataType]] = {
+    "a field": ([{"a": LARGE}, {"a": None}], pa.struct([("a", pa.int64())])),
+    "a missing struct": ([{"a": LARGE}, None], pa.struct([("a", pa.int64())])),
+    "a list of structs": (
+        [[{"a": LARGE}], [{"a": None}]],
+        pa.list_(pa.struct([("a", pa.int64())])),
+    ),
+    "a map": ([[("a", LARGE), ("b", None)]], pa.map_(pa.string(), pa.int64())),
+}
+
+
+@pytest.mark.parametrize("case", NESTED)
+def test_integers_of_structs_stay_exact_beside_missing_ones(tmp_path: Path, case: str) -> None:
+    rows, kind = NESTED[case]
+    pq.write_table(pa.table({"x": pa.array(rows, kind)}), tmp_path / "a.parquet")
+
+    columns = read_all(open_files(tmp_path, "parquet"))
+
+    for found in (columns, from_block(to_block(columns))):
+        assert [list(each) if isinstance(rows[0], list) else each for each in found["x"]] == rows
+
+
+def test_a_block_keeps_large_integers_beside_missing_ones() -> None:
+    values = as_objects([LARGE, None, 1])
+
+    assert from_block(to_block({"x": values}))["x"].tolist() == [LARGE, None, 1]
 
 
 INTEGERS = st.integers(-(2**63), 2**63 - 1) | st.integers(-(2**53) - 2, 2**53 + 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import replace
 from functools import cache, partial
@@ -292,12 +293,16 @@ def _parse(block: bytes, *, scan: Scan, names: Sequence[str], columns: Sequence[
     block = _in_utf8(block, options)
     reading = pacsv.ReadOptions(use_threads=False, block_size=len(block), column_names=names)
 
-    def parse(kinds: pa.Schema) -> pa.Table:
+    def parse(kinds: pa.Schema, wanted: Sequence[str] = columns) -> pa.Table:
         converting = _converting(options)
         converting.column_types = {each.name: each.type for each in kinds}
-        converting.include_columns = list(columns)
+        converting.include_columns = list(wanted)
         converting.include_missing_columns = True
         return pacsv.read_csv(pa.BufferReader(block), reading, _parsing(options), converting)
+
+    def written(name: str, rows: NDArray[np.int64]) -> Iterator[float | None]:
+        texts = parse(pa.schema([(name, pa.string())]), [name]).column(0)
+        return map(_number, texts.take(pa.array(rows)).to_pylist())
 
     try:
         table = parsed_as(schema, scan.floats, parse)
@@ -312,8 +317,16 @@ def _parse(block: bytes, *, scan: Scan, names: Sequence[str], columns: Sequence[
     if why := _misquoted(doubtful, options):
         raise ValueError(why)
     refuse_missing(table, scan.floats)
-    refuse_rounded(table, options.types, parse)
+    refuse_rounded(table, options.types, written)
     return table
+
+
+def _number(text: str) -> float | None:
+    """Return a number exactly; None for a decimal comma."""
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return None
 
 
 def _num_lines(block: bytes) -> int | None:

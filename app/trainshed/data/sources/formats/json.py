@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from typing_extensions import override
 
 from trainshed.data.sampler.bad_records import BadRecord
 from trainshed.data.sources.arrow_columns import in_tables
+from trainshed.data.sources.column_arrays import MOST_EXACT
 from trainshed.data.sources.formats.format import Format, FragmentRead
 from trainshed.data.sources.formats.line_files import (
     cut_files,
@@ -35,6 +37,7 @@ from trainshed.data.sources.formats.salvage import (
 from trainshed.data.sources.formats.shared_types import (
     declared,
     parsed_as,
+    refuse_inexact,
     refuse_missing,
     refuse_rounded,
     shared_schema,
@@ -45,7 +48,10 @@ from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import JsonOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from trainshed.data.sampler.fragments import Fragment, Scan
     from trainshed.data.sources.column_arrays import Columns
@@ -60,8 +66,9 @@ _DECODER = json.JSONDecoder()
 _NO_OBJECT = re.compile(rb"^[ \t\r]*[^ \t\r\n{]", re.MULTILINE)
 # Arrow's report of a key whose values differ in type.
 _SEVERAL_TYPES = re.compile(r"Column\((\S+)\) changed from (\w+) to (\w+)")
-# The fields of an object, or of each in a list, with nested fields; None for other values.
-_Known: TypeAlias = Mapping[str, "_Known"] | None
+# The fields of an object, or of each in a list, with nested fields. Numbers have a type; other
+# values None.
+_Known: TypeAlias = Mapping[str, "_Known"] | pa.DataType | None
 
 
 class Json(Format):
@@ -195,12 +202,14 @@ def _parsed(
 ) -> Iterator[pa.Table | BadRecord]:
     assert scan.schema
     schema = pa.schema([scan.schema.field(name) for name in columns]) if columns else scan.schema
-    path = fragment.path
+    path, types = fragment.path, scan.options_as(JsonOptions).types
     if not scan.options_as(JsonOptions).lines:
-        yield from _parsed_list(path, schema, scan.floats, opened, only_some=bool(columns))
+        parse_rows = partial(
+            _tabulated, schema=schema, floats=scan.floats, types=types, only_some=bool(columns)
+        )
+        yield from _parsed_list(path, parse_rows, opened)
         return
     extra = "ignore" if columns else "error"
-    types = scan.options_as(JsonOptions).types
     parse = partial(_of_lines, schema=schema, extra=extra, floats=scan.floats, types=types)
     blocks = line_blocks(fragment, opened)
     cut = partial(cut_objects, following=blocks)
@@ -263,7 +272,7 @@ def _of_lines(
     schema: pa.Schema | None,
     extra: str,
     floats: Collection[str] | None = None,
-    types: Collection[str] = (),
+    types: Mapping[str, ColumnType] = MappingProxyType({}),
 ) -> pa.Table:
     """Return the rows of lines.
 
@@ -272,7 +281,7 @@ def _of_lines(
         schema: of the columns; None to infer it.
         extra: handling of other columns: error, ignore or infer.
         floats: columns that may lack values although they are boolean; None for any column.
-        types: columns with a type in the TrainingRun, which may round integers.
+        types: from the TrainingRun.
 
     Raises:
         pyarrow.ArrowException: for invalid JSON, or another schema.
@@ -299,19 +308,24 @@ def _of_lines(
     table.validate(full=True)  # checks UTF-8, which Arrow's parser does not
     if floats is not None:
         refuse_missing(table, floats)
-        refuse_rounded(table, types, parse)
+        refuse_rounded(table, types, partial(_written, block))
     return table
 
 
+def _written(block: bytes, name: str, rows: NDArray[np.int64]) -> Iterator[object]:
+    """Yield the values of a column in some rows."""
+    objects = [line for line in block.split(b"\n") if line.strip()]
+    return (_object(objects[row]).get(name) for row in rows.tolist())
+
+
 def _parsed_list(
-    path: str, schema: pa.Schema, floats: Collection[str], opened: Opener, *, only_some: bool
+    path: str, parse: Callable[[Sequence[object]], pa.Table], opened: Opener
 ) -> Iterator[pa.Table | BadRecord]:
     try:
         rows = _listed(path, opened)
     except ValueError as error:
         yield BadRecord(path, "the file", str(error))
         return
-    parse = partial(_tabulated, schema=schema, floats=floats, only_some=only_some)
     for found in salvage(rows, parse):
         if isinstance(found, tuple):
             at, reason = found
@@ -349,6 +363,7 @@ def _tabulated(
     rows: Sequence[object],
     schema: pa.Schema | None,
     floats: Collection[str] = (),
+    types: Mapping[str, ColumnType] = MappingProxyType({}),
     *,
     only_some: bool = False,
 ) -> pa.Table:
@@ -358,6 +373,7 @@ def _tabulated(
         rows: of a list.
         schema: columns and types; None to infer them.
         floats: columns that may lack values although they are boolean.
+        types: from the TrainingRun.
         only_some: whether rows may have other columns.
 
     Raises:
@@ -367,15 +383,41 @@ def _tabulated(
     for row in rows:
         if not isinstance(row, dict):
             raise ValueError(f"expected an object, not a {type(row).__name__}")
+    objects = [row for row in rows if isinstance(row, dict)]
     if schema is None:  # Arrow uses the columns of the first one
-        objects = [row for row in rows if isinstance(row, dict)]
         names = dict.fromkeys(name for row in objects for name in row)
-        return pa.Table.from_pylist([{**names, **row} for row in objects])
-    if not only_some:
-        _check_known(list(rows), _known(pa.struct(list(schema))))
-    table = parsed_as(schema, floats, lambda kinds: pa.Table.from_pylist(rows, schema=kinds))
+        return pa.table({name: _inferred([row.get(name) for row in objects]) for name in names})
+    if rounding := {name for name, kind in types.items() if kind == "float64"}:
+        objects = [
+            {name: _as_floats(each) if name in rounding else each for name, each in row.items()}
+            for row in objects
+        ]
+
+    def parse(kinds: pa.Schema) -> pa.Table:
+        known = {each.name: _known(each.type) for each in kinds}
+        fitted = [_fitted(row, known, only_some=only_some) for row in objects]
+        return pa.Table.from_pylist(fitted, schema=kinds)
+
+    table = parsed_as(schema, floats, parse)
     refuse_missing(table, floats)
     return table
+
+
+def _inferred(values: list[object]) -> pa.Array:
+    """Return a column with a type; floats if integers have no type that holds all values."""
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, OverflowError):
+        return pa.array([_as_floats(value) for value in values])
+
+
+def _as_floats(value: object) -> object:
+    """Return a value with floats for integers beyond 2**53, also in lists and objects."""
+    if isinstance(value, list):
+        return [_as_floats(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _as_floats(each) for name, each in value.items()}
+    return float(value) if isinstance(value, int) and abs(value) > MOST_EXACT else value
 
 
 def _known(kind: pa.DataType) -> _Known:
@@ -383,18 +425,33 @@ def _known(kind: pa.DataType) -> _Known:
         return {field.name: _known(field.type) for field in kind}
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _known(kind.value_type)
-    return None
+    return kind if pa.types.is_integer(kind) or pa.types.is_floating(kind) else None
 
 
-def _check_known(value: object, known: _Known, above: str = "") -> None:
-    """Refuse fields that Arrow would drop, also of nested objects."""
-    if known is None:
-        return
+def _fitted(value: object, known: _Known, column: str = "", *, only_some: bool) -> object:
+    """Return a value for Arrow, which would drop fields, and round or refuse numbers.
+
+    Raises:
+        ValueError: for a field that is not known, or a fraction among integers.
+        pyarrow.ArrowNotImplementedError: for an integer that floats round.
+    """
+    if known is None or value is None:
+        return value
     if isinstance(value, list):
-        for each in value:
-            _check_known(each, known, above)
-    if isinstance(value, dict):
-        if unknown := value.keys() - known.keys():
+        return [_fitted(each, known, column, only_some=only_some) for each in value]
+    if isinstance(known, Mapping):
+        if not isinstance(value, dict):
+            return value
+        above = f"{column}." if column else ""
+        if not only_some and (unknown := value.keys() - known.keys()):
             raise ValueError(f"the first rows have no column {above}{min(unknown)}")
-        for name, inside in known.items():
-            _check_known(value.get(name), inside, f"{above}{name}.")
+        return {
+            name: _fitted(value.get(name), inside, f"{above}{name}", only_some=only_some)
+            for name, inside in known.items()
+        }
+    if isinstance(value, float) and pa.types.is_integer(known):
+        raise ValueError(f"column {column}: got {value}; expected an integer")
+    if pa.types.is_integer(known):
+        return value
+    refuse_inexact(value, known, column)
+    return _as_floats(value)

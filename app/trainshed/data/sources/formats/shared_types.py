@@ -5,6 +5,7 @@ Every task uses them: from its own lines one might infer integers where another 
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +19,9 @@ from trainshed.data.sources.unified_schema import FileSchema, refuse_twins, unif
 from trainshed_api.errors import Problem, SpecError, one_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from trainshed.data.sources.listing import Found
     from trainshed_api.formats import ColumnType
@@ -153,10 +156,6 @@ def parsed_as(
         schema: of the rows.
         floats: columns that are returned as floats.
         parse: returns the rows with the types of a schema; raises if one does not fit.
-
-    Raises:
-        pyarrow.ArrowNotImplementedError: naming a column whose integers may have been rounded. No
-            single record is bad then, so none can be skipped.
     """
     try:
         return parse(schema)
@@ -164,49 +163,87 @@ def parsed_as(
         lacking = {each.name for each in schema if pa.types.is_integer(each.type)} & {*floats}
         if not lacking:
             raise
-    table = parse(
+    return parse(
         pa.schema(
             [each.with_type(pa.float64()) if each.name in lacking else each for each in schema]
         )
     )
-    for name in lacking.intersection(table.column_names):
-        ends = pc.min_max(table.column(name)).as_py()
-        if ends["min"] is not None and max(-ends["min"], ends["max"]) >= MOST_EXACT:
-            raise pa.ArrowNotImplementedError(
-                f"column {name} has numbers from {MOST_EXACT} on, which float64 may have rounded, "
-                f"beside missing ones; options.types: {{{name}: float64}} takes them so"
-            )
-    return table
 
 
 def refuse_rounded(
-    table: pa.Table, types: Collection[str], parse: Callable[[pa.Schema], pa.Table]
+    table: pa.Table,
+    types: Mapping[str, ColumnType],
+    written: Callable[[str, NDArray[np.int64]], Iterable[object]],
 ) -> None:
-    """Refuse integers that were rounded: other rows of the column have fractions.
+    """Refuse numbers that a column of floats changes, see `refuse_inexact`.
 
     Args:
         table: rows.
-        types: columns with a type in the TrainingRun, which may round.
-        parse: returns the rows with the types of a schema; raises if one does not fit.
+        types: from the TrainingRun; a column of float64 there may round.
+        written: returns the values of a column in rows as the file has them, with exact integers.
 
     Raises:
         pyarrow.ArrowNotImplementedError: naming the column. No single record is bad.
     """
-    for at, each in enumerate(table.schema):
-        if not pa.types.is_float64(each.type) or each.name in types:
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if types.get(name) == "float64":
             continue
         # Faster than Arrow's min_max.
-        if not (np.abs(table.column(at).to_numpy()) >= MOST_EXACT).any():
+        doubtful = [
+            np.abs(each.to_numpy()) >= _most_exact(each.type) for each in _floats_in(column)
+        ]
+        if not any(each.any() for each in doubtful):
             continue
-        try:
-            found = parse(table.schema.set(at, each.with_type(pa.int64()))).column(at)
-        except (ValueError, pa.ArrowTypeError):
-            continue
-        if found.cast(pa.float64(), safe=False).cast(pa.int64(), safe=False) != found:
-            raise pa.ArrowNotImplementedError(
-                f"column {each.name} has integers beyond {MOST_EXACT} that float64 rounds, beside "
-                f"numbers with fractions; options.types: {{{each.name}: float64}} takes them so"
-            )
+        is_flat = pa.types.is_floating(column.type)
+        rows = np.flatnonzero(doubtful[0]) if is_flat else np.arange(len(column))
+        for value in written(name, rows):
+            refuse_inexact(value, column.type if is_flat else pa.float64(), name)
+
+
+def refuse_inexact(value: object, kind: pa.DataType, column: str) -> None:
+    """Refuse an integer that a type of floats rounds, or a number that is infinite as float32.
+
+    Args:
+        value: a number, or lists and objects of numbers.
+        kind: the type of floats.
+        column: to name.
+
+    Raises:
+        pyarrow.ArrowNotImplementedError: naming the column and the number.
+    """
+    if isinstance(value, (list, dict)):
+        for each in value.values() if isinstance(value, dict) else value:
+            refuse_inexact(each, kind, column)
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return
+    try:
+        with np.errstate(over="ignore"):
+            held = float(np.float32(value)) if pa.types.is_float32(kind) else float(value)
+    except OverflowError:
+        held = math.inf
+    if held == value or (isinstance(value, float) and not math.isinf(held)):
+        return
+    wanted = "float32" if pa.types.is_float32(kind) else "float64"
+    raise pa.ArrowNotImplementedError(
+        f"column {column}: got {value}; expected a number that {wanted} holds, integers exactly. "
+        "Write such numbers as texts, or set float64 for the column in options.types, which rounds "
+        "integers."
+    )
+
+
+def _most_exact(kind: pa.DataType) -> int:
+    return 2**24 if pa.types.is_float32(kind) else MOST_EXACT
+
+
+def _floats_in(column: pa.ChunkedArray) -> Iterator[pa.ChunkedArray]:
+    """Yield the floats of a column, also those in lists and in fields of structs."""
+    if pa.types.is_floating(column.type):
+        yield column
+    elif pa.types.is_struct(column.type):
+        for each in column.flatten():
+            yield from _floats_in(each)
+    elif pa.types.is_list(column.type):
+        yield from _floats_in(pc.list_flatten(column))
 
 
 def refuse_missing(table: pa.Table, floats: Collection[str]) -> None:
