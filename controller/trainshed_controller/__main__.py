@@ -10,7 +10,7 @@ import sys
 import time
 
 from trainshed_controller.depth import allow_deep_objects
-from trainshed_controller.operator import Operator, heed_signals
+from trainshed_controller.operator import Operator
 from trainshed_controller.settings import Platform, SettingsError, read_platform
 
 _PLAIN = frozenset(vars(logging.makeLogRecord({})))
@@ -44,13 +44,6 @@ def set_up_logging(platform: Platform) -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
-async def serve(platform: Platform) -> None:
-    """Run the operator until SIGTERM or SIGINT."""
-    stop = asyncio.Event()
-    heed_signals(stop)
-    await Operator(platform).run(stop)
-
-
 def main() -> None:
     """Run the operator; an unusable setting ends it with one line."""
     try:
@@ -59,7 +52,7 @@ def main() -> None:
         sys.exit(str(error))
     set_up_logging(platform)
     allow_deep_objects()
-    asyncio.run(serve(platform))
+    asyncio.run(Operator(platform).run(asyncio.Event()))
 
 
 if __name__ == "__main__":

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from trainshed_controller.departed import Departed
 from trainshed_controller.model import ClusterView, Key, PodView, RayJobView, RunView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from trainshed_controller.model import Settings
 
@@ -30,49 +29,75 @@ class _View(Protocol):
 V = TypeVar("V", bound=_View)
 Place = tuple[str, str]
 
-
-@dataclass(frozen=True)
-class Names:
-    """Who was in a LIST, uids and resourceVersions by name, and as of when."""
-
-    uids: dict[str, str]
-    resource_version: str
-    versions: dict[str, str] = field(default_factory=dict)
+# Longer than any write waits for its answer.
+_GONE_SECONDS = 120.0
 
 
 class Shelf(Generic[V]):
-    """The objects of one kind, by name and by what they belong to."""
+    """The objects of one kind, by name and by what they belong to.
 
-    def __init__(self, belongs_to: Callable[[V], str]) -> None:
+    Args:
+        clock: seconds that only go on.
+    """
+
+    def __init__(
+        self, belongs_to: Callable[[V], str], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._belongs_to = belongs_to
+        self._clock = clock
         self._items: dict[Place, V] = {}
         self._members: defaultdict[Place, dict[str, V]] = defaultdict(dict)
-        # Uids of what went, each kept over two LISTs: the answer to a write may be older than the
-        # word of a deletion, and what it holds must not come back. A write is answered, or given
-        # up, sooner than two LISTs come round.
-        self._gone: set[str] = set()
-        self._gone_before: set[str] = set()
-        # What nobody could read, by name: it is known, and left alone.
-        self._unreadable: dict[Place, str] = {}
+        # Uids of deleted objects and when they went: the answer to a write may be older than the
+        # event of a deletion, and must not bring the object back.
+        self._gone: dict[str, float] = {}
+        # What changed since a LIST began; the LIST may be older. None while none is under way.
+        self._changed: set[Place] | None = None
 
-    def put(self, view: V) -> bool:
+    def begin_list(self) -> None:
+        """Note from now on what changes while a LIST is under way."""
+        self._changed = set()
+
+    def end_list(self, namespace: str, uids: Mapping[str, str]) -> list[V]:
+        """Return the objects that are missing in the LIST, which has these uids by name."""
+        changed, self._changed = self._changed or set(), None
+        return [
+            view
+            for place, view in self._items.items()
+            if place not in changed
+            and view.namespace == namespace
+            and uids.get(view.name) != view.uid
+        ]
+
+    def put(self, view: V, *, is_listed: bool = False) -> bool:
         """Keep the object unless it went or is known as newer; say whether it was kept."""
-        if view.uid in self._gone or view.uid in self._gone_before:
+        place = (view.namespace, view.name)
+        if self.knows(*place, view.uid, view.resource_version, is_listed=is_listed):
             return False
-        if self.knows(view.namespace, view.name, view.uid, view.resource_version):
-            return False
-        known = self._items.get((view.namespace, view.name))
+        known = self._items.get(place)
         if known:
             self._remove(known)
-        self._unreadable.pop((view.namespace, view.name), None)
+        self._gone.pop(view.uid, None)
+        if not is_listed:
+            self._note(place)
         self._items[view.namespace, view.name] = view
         self._members[view.namespace, self._belongs_to(view)][view.name] = view
         return True
 
-    def knows(self, namespace: str, name: str, uid: str, resource_version: str) -> bool:
-        """Say whether this state of the object, or a newer one, is kept already."""
-        known = self._items.get((namespace, name))
-        return bool(known and known.uid == uid and _age(known) >= _number(resource_version))
+    def knows(
+        self, namespace: str, name: str, uid: str, version: str, *, is_listed: bool = False
+    ) -> bool:
+        """Say whether this state of the object, or a newer one, is known already.
+
+        A LIST reads the newest state, so it wins over everything from before it began: after a
+        restore of the API server's data versions are smaller.
+        """
+        place = (namespace, name)
+        known = self._items.get(place)
+        if is_listed and place not in (self._changed or ()):
+            return bool(known and (known.uid, known.resource_version) == (uid, version))
+        if uid in self._gone:
+            return True
+        return bool(known and known.uid == uid and _age(known) >= _number(version))
 
     def drop(self, view: V) -> None:
         """Forget the object, which is gone, unless another one has its name by now."""
@@ -80,7 +105,11 @@ class Shelf(Generic[V]):
 
     def remove(self, namespace: str, name: str, uid: str) -> V | None:
         """Forget who is gone; return what was known of it."""
-        self._gone.add(uid)
+        now = self._clock()
+        while self._gone and next(iter(self._gone.values())) < now - _GONE_SECONDS:
+            del self._gone[next(iter(self._gone))]
+        self._gone[uid] = now
+        self._note((namespace, name))
         known = self._items.get((namespace, name))
         if known is None or known.uid != uid:
             return None
@@ -106,44 +135,9 @@ class Shelf(Generic[V]):
         """Return all of them."""
         return list(self._items.values())
 
-    def skip(self, namespace: str, name: str, uid: str) -> None:
-        """Know of an object that cannot be read; what was known of it before stays."""
-        self._unreadable[namespace, name] = uid
-
-    def not_in(self, namespace: str, names: Names) -> list[V]:
-        """Return cached objects that are missing in a LIST: its deletion was missed, or the
-        LIST is old."""
-        return [
-            view
-            for view in self._items.values()
-            if view.namespace == namespace
-            and names.uids.get(view.name) != view.uid
-            # An object created after the LIST cannot be in it.
-            and _age(view) <= _number(names.resource_version)
-        ]
-
-    def untold(self, namespace: str, names: Names) -> list[str]:
-        """Return whose state in a LIST no watch has told of."""
-        return [
-            name
-            for name, uid in names.uids.items()
-            if not self._heard_of(namespace, name, uid, names.versions.get(name, ""))
-        ]
-
-    def _heard_of(self, namespace: str, name: str, uid: str, version: str) -> bool:
-        return (
-            self.knows(namespace, name, uid, version)
-            or self._unreadable.get((namespace, name)) == uid
-            or uid in self._gone
-            or uid in self._gone_before
-        )
-
-    def age(self, namespace: str, names: Names) -> None:
-        """Forget what went before the last two LISTs, and what could not be read and went."""
-        self._gone_before, self._gone = self._gone, set()
-        for place, uid in list(self._unreadable.items()):
-            if place[0] == namespace and names.uids.get(place[1]) != uid:
-                del self._unreadable[place]
+    def _note(self, place: Place) -> None:
+        if self._changed is not None:
+            self._changed.add(place)
 
 
 class Cache:
@@ -155,10 +149,10 @@ class Cache:
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
-        self.runs: Shelf[RunView] = Shelf(lambda run: cluster_of(run, settings))
-        self.jobs: Shelf[RayJobView] = Shelf(lambda job: job.owner)
-        self.clusters: Shelf[ClusterView] = Shelf(lambda _: "")
-        self.pods: Shelf[PodView] = Shelf(lambda pod: pod.cluster)
+        self.runs: Shelf[RunView] = Shelf(lambda run: cluster_of(run, settings), clock)
+        self.jobs: Shelf[RayJobView] = Shelf(lambda job: job.owner, clock)
+        self.clusters: Shelf[ClusterView] = Shelf(lambda _: "", clock)
+        self.pods: Shelf[PodView] = Shelf(lambda pod: pod.cluster, clock)
         self.departed = Departed(clock)
 
     def concerned(self, view: RunView | RayJobView | ClusterView | PodView) -> set[Key]:

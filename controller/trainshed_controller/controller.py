@@ -12,7 +12,7 @@ from trainshed_controller.allowance import Allowance
 from trainshed_controller.begin import wants_room
 from trainshed_controller.cache import cluster_of
 from trainshed_controller.clock import Clock
-from trainshed_controller.cluster import RUNS
+from trainshed_controller.connection import RUNS
 from trainshed_controller.errors import ApiError, BugError, ConflictError, GoneError, RefusedError
 from trainshed_controller.internal_error import internal_error_patch
 from trainshed_controller.model import Key, Refusal

@@ -8,11 +8,9 @@ from http import HTTPStatus
 from trainshed_api.json_object import as_object
 
 _FIRST_OF_SERVER = 500
-# 410 Gone is about the resourceVersion of a LIST, not about an object.
 _PASSING = (
     HTTPStatus.UNAUTHORIZED,
     HTTPStatus.REQUEST_TIMEOUT,
-    HTTPStatus.GONE,
     HTTPStatus.TOO_MANY_REQUESTS,
 )
 _LONGEST_MESSAGE, _LONGEST_PAUSE_SECONDS = 1000, 60.0
@@ -40,6 +38,10 @@ class RetryError(ApiError):
     def __init__(self, message: str, after: float = 0.0) -> None:
         super().__init__(message)
         self.after = after
+
+
+class ExpiredError(RetryError):
+    """A version that a watch cannot begin at, or go on from: list again."""
 
 
 class RefusedError(ApiError):
@@ -75,6 +77,8 @@ def error_of(wanted: str, status: int, text: bytes, retry_after: str) -> ApiErro
             return ConflictError(said)
         case HTTPStatus.FORBIDDEN | HTTPStatus.UNPROCESSABLE_ENTITY:
             return RefusedError(wanted, message)
+        case HTTPStatus.GONE:  # about the version of a list, not about an object
+            return ExpiredError(said)
         case _ if status in _PASSING or status >= _FIRST_OF_SERVER:
             return RetryError(said, _pause(retry_after))
         case _:

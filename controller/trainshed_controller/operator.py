@@ -1,20 +1,28 @@
-"""The parts put together: connect, list everything once, then watch, work and listen."""
+"""The parts put together: connect, list everything once, then watch, work and listen.
+
+kopf is the frame: it heeds signals, starts the parts and ends them. It watches nothing itself,
+because its watches end the process when the API server refuses them for a minute.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
-import signal
-import threading
+import ssl
 from typing import TYPE_CHECKING, TypeVar
+
+import aiohttp
+import kopf
 
 from trainshed_controller.cache import Cache
 from trainshed_controller.cluster import Cluster
+from trainshed_controller.connection import configure
 from trainshed_controller.controller import Controller
 from trainshed_controller.errors import ApiError
 from trainshed_controller.events import EventPoster
-from trainshed_controller.handlers import make_followers, make_registry, watch
+from trainshed_controller.handlers import make_handlers
 from trainshed_controller.jobs import JobsApi
 from trainshed_controller.metrics import Metrics
 from trainshed_controller.observe import Observer
@@ -22,10 +30,10 @@ from trainshed_controller.port import HEALTH_LIMITS, Door, Limits, Port
 from trainshed_controller.prober import Prober
 from trainshed_controller.progress import ProgressServer, health_application
 from trainshed_controller.queue import WorkQueue
-from trainshed_controller.resync import Resync
+from trainshed_controller.reflector import Reflector
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Iterator
 
     from aiohttp import web
 
@@ -38,32 +46,17 @@ T = TypeVar("T")
 
 _LIMITS = Limits()
 _STUCK_SECONDS = 120.0
-# A watch that missed objects at this many LISTs in a row is broken.
-_DEAF_AFTER = 3
-# A watch reports ten thousand objects in half a minute.
-_DEAF_SECONDS = 600.0
-_PATIENCE_SECONDS = 5.0
-# Then list again: a watch does not report objects deleted while it was disconnected.
-_HEARING_SECONDS = 10.0
 # For the Events of what was done last; Kubernetes gives a Pod 30 s.
 _PARTING_SECONDS = 3.0
-# For tasks of kopf, which may not end; the loop's own end cancels them once more.
-_ENDING_SECONDS = 5.0
 # For an answer that is on its way; aiohttp's own minute would be longer than that of Kubernetes.
 _ANSWER_SECONDS = 1.0
-# No watch reports objects that are deleted between our first LIST and its own.
-_FIRST_RESYNC_SECONDS = 10.0
 
 
-class EndedError(Exception):
-    """The controller ended although nobody told it to."""
+class _Endless:
+    """The pauses between kopf's requests, which begin anew with each of them."""
 
-
-def heed_signals(stop: asyncio.Event) -> None:
-    """Have SIGTERM and SIGINT end this process in order, if they come to this thread."""
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    def __iter__(self) -> Iterator[float]:
+        return itertools.chain((1, 2, 5, 10), itertools.repeat(30))
 
 
 class Operator:
@@ -74,15 +67,72 @@ class Operator:
         self._cache = Cache(platform.settings)
         self._metrics = Metrics(self._cache)
         self._complete = False
-        self._began = 0.0
-        self._resync: Resync | None = None
         self._queue: WorkQueue | None = None
+        self._serving: asyncio.Task[None] | None = None
+        self._sessions = contextlib.AsyncExitStack()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until told to stop; an error of any part ends it with that error."""
+        """Serve until a signal or `stop`; an error of any part ends it with that error."""
+        registry = kopf.OperatorRegistry()
+        settings = kopf.OperatorSettings()
+        settings.posting.enabled = False
+        settings.scanning.disabled = True  # no right to list CRDs or namespaces
+        settings.networking.request_timeout = self._platform.timings.request_seconds
+        settings.networking.error_backoffs = _Endless()
+
+        async def start(**_: object) -> None:
+            self._serving = asyncio.create_task(self._serve(), name="serve")
+            self._serving.add_done_callback(lambda _: stop.set())
+
+        async def end(**_: object) -> None:
+            assert self._serving
+            self._serving.cancel()
+            await asyncio.wait([self._serving])
+
+        kopf.on.startup(registry=registry)(start)
+        kopf.on.cleanup(registry=registry)(end)
+        kopf.on.login(registry=registry)(self._login)
+        async with self._sessions:
+            await kopf.operator(
+                registry=registry,
+                settings=settings,
+                namespaces=[self._platform.own_namespace],
+                standalone=True,
+                stop_flag=stop,
+            )
+        if self._serving and not self._serving.cancelled():
+            self._serving.result()
+
+    async def _login(self, **_: object) -> kopf.AiohttpSession:
+        """Return a session for what kopf asks at its start; it repeats what is refused."""
+        known = await configure(self._platform.kubeconfig)
+        secure = ssl.create_default_context(cafile=known.ssl_ca_cert)
+        if known.cert_file:
+            secure.load_cert_chain(known.cert_file, known.key_file)
+
+        async def insist(
+            request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
+        ) -> aiohttp.ClientResponse:
+            while True:
+                if token := (await configure(self._platform.kubeconfig)).api_key.get("BearerToken"):
+                    request.headers["Authorization"] = token
+                answer = await send(request)
+                if answer.ok:
+                    return answer
+                answer.close()
+                await asyncio.sleep(self._platform.timings.retry_seconds)
+
+        session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=secure if known.verify_ssl else False),
+            middlewares=[insist],
+        )
+        self._sessions.push_async_callback(session.close)
+        return kopf.AiohttpSession(server=known.host, aiohttp_session=session)
+
+    async def _serve(self) -> None:
         platform = self._platform
         async with contextlib.AsyncExitStack() as stack:
-            cluster = await Cluster.connect(platform.kubeconfig, platform.timings.request_seconds)
+            cluster = await Cluster.connect(platform.kubeconfig, platform.timings)
             stack.push_async_callback(cluster.close)
             jobs = JobsApi(platform.settings.dashboard_url, platform.token_file)
             stack.push_async_callback(jobs.close)
@@ -90,67 +140,52 @@ class Operator:
             # A separate port: overloading the other one must not fail the health check.
             door = Door(HEALTH_LIMITS)
             await _listen(stack, health, door, platform.progress_host, platform.health_port)
-            await self._serve(cluster, jobs, stop, stack)
+            key = await self._insist(cluster)
+            prober = Prober(jobs, self._enqueue)
+            stack.push_async_callback(prober.close)
+            observer = Observer(self._cache, cluster, prober, platform.settings)
+            events = EventPoster(cluster.post_event)
+            controller = Controller(
+                self._cache, cluster, observer, events, platform.settings, self._metrics, key
+            )
+            queue = WorkQueue(controller.work, controller.trouble)
+            controller.queue, self._queue = queue, queue
+            self._metrics.watch(queue)
+            progress = ProgressServer(
+                self._cache, key, observer.snapshots, queue.add, self._metrics, self.is_ready,
+                _LIMITS.body_seconds,
+            )  # fmt: skip
+            door = Door(_LIMITS, self._metrics.refused_connections.inc)
+            host = platform.progress_host
+            await _listen(stack, progress.application(), door, host, platform.progress_port)
+            handlers = make_handlers(
+                self._cache, self._enqueue, controller.forget, self._cannot_read
+            )
+            reflectors = [
+                Reflector(cluster, kind, platform.own_namespace, handler)
+                for kind, handler in handlers.items()
+            ]
+            posting = asyncio.create_task(events.run(), name="events")
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for reflector in reflectors:
+                        group.create_task(reflector.run(), name="reflector")
+                    group.create_task(self._work(queue, reflectors), name="work")
+            finally:
+                await events.drain(_PARTING_SECONDS)
+                posting.cancel()
 
-    async def _serve(
-        self,
-        cluster: Cluster,
-        jobs: JobsApi,
-        stop: asyncio.Event,
-        stack: contextlib.AsyncExitStack,
-    ) -> None:
-        platform = self._platform
-        key = await self._insist(cluster)
-        prober = Prober(jobs, self._enqueue)
-        stack.push_async_callback(prober.close)
-        observer = Observer(self._cache, cluster, prober, platform.settings)
-        events = EventPoster(cluster.post_event)
-        controller = Controller(
-            self._cache, cluster, observer, events, platform.settings, self._metrics, key
-        )
-        queue = WorkQueue(controller.work, controller.trouble)
-        controller.queue, self._queue = queue, queue
-        self._metrics.watch(queue)
-        progress = ProgressServer(
-            self._cache, key, observer.snapshots, queue.add, self._metrics, self.is_ready,
-            _LIMITS.body_seconds,
-        )  # fmt: skip
-        door = Door(_LIMITS, self._metrics.refused_connections.inc)
-        host = platform.progress_host
-        await _listen(stack, progress.application(), door, host, platform.progress_port)
-        followers = make_followers(self._cache, self._enqueue, controller.forget, self._cannot_read)
-        resync = self._resync = Resync(self._cache, cluster, followers)
-        # kopf looks once which kinds are served, and never hears of one that comes later.
-        await self._until_served(resync)
-        self._began = asyncio.get_running_loop().time()
-        tasks = [
-            asyncio.create_task(events.run(), name="events"),
-            asyncio.create_task(watch(make_registry(followers), platform), name="watch"),
-            asyncio.create_task(self._work(queue, resync, stop), name="work"),
-            asyncio.create_task(stop.wait(), name="stop"),
-        ]
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            await events.drain(_PARTING_SECONDS)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks, timeout=_ENDING_SECONDS)
-        for task in done:
-            task.result()
-        if not stop.is_set():
-            raise EndedError("a watch cannot be kept up; kopf said why")
-
-    async def _work(self, queue: WorkQueue, resync: Resync, stop: asyncio.Event) -> None:
+    async def _work(self, queue: WorkQueue, reflectors: list[Reflector]) -> None:
         """Decide from the moment on that everything is known."""
-        await self._hear_all(resync)
-        heed_signals(stop)  # kopf took them when it began
-        self._enqueue_all()
+        for reflector in reflectors:
+            await reflector.synced.wait()
         self._complete = True
-        log.info("watching %s", ", ".join(self._platform.namespaces))
+        log.info("watching %s", self._platform.own_namespace)
         async with asyncio.TaskGroup() as group:
             group.create_task(queue.run(self._platform.workers), name="queue")
-            group.create_task(self._compare_often(resync), name="resync")
+            while True:
+                self._enqueue_all()
+                await asyncio.sleep(self._platform.resync_seconds)
 
     def is_ready(self) -> bool:
         """Say whether everything was listed once."""
@@ -160,14 +195,7 @@ class Operator:
         """Return what is stuck; empty if nothing is."""
         if self._queue and self._queue.longest_turn_seconds() > _STUCK_SECONDS:
             return f"a key has been worked on for {self._queue.longest_turn_seconds():.0f} s"
-        if self._resync and self._resync.deaf_for >= _DEAF_AFTER:
-            return f"the last {self._resync.deaf_for} LISTs held what a watch had not told"
-        if not self._complete and self._began and self._waited() > _DEAF_SECONDS:
-            return f"the watches have not told of everything for {self._waited():.0f} s"
         return ""
-
-    def _waited(self) -> float:
-        return asyncio.get_running_loop().time() - self._began
 
     async def _insist(self, cluster: Cluster) -> bytes:
         """Return the key of the bearer tokens; the Secret may come a moment later than we do."""
@@ -177,20 +205,6 @@ class Operator:
             if key := await self._try(reading, "no key yet"):
                 return key
             await asyncio.sleep(platform.timings.retry_seconds)
-
-    async def _until_served(self, resync: Resync) -> None:
-        for namespace in self._platform.namespaces:
-            while await self._try(resync.list_all(namespace), "cannot list yet") is None:
-                await asyncio.sleep(self._platform.timings.retry_seconds)
-
-    async def _hear_all(self, resync: Resync) -> None:
-        """Wait until the watches told of everything; nothing is decided before."""
-        for namespace in self._platform.namespaces:
-            while True:
-                hearing = resync.wait_for_watches(namespace, _HEARING_SECONDS)
-                if await self._try(hearing, "cannot list yet"):
-                    break
-                await asyncio.sleep(self._platform.timings.retry_seconds)
 
     async def _try(self, work: Awaitable[T], trouble: str) -> T | None:
         """Return its result; log any error, which does not end this process."""
@@ -203,22 +217,10 @@ class Operator:
             log.exception("%s", trouble)
         return None
 
-    async def _compare_often(self, resync: Resync) -> None:
-        """Requeue everything from time to time, because a watch may miss a deletion."""
-        pause = min(_FIRST_RESYNC_SECONDS, self._platform.resync_seconds)
-        while True:
-            await asyncio.sleep(pause)
-            pause = self._platform.resync_seconds
-            for namespace in self._platform.namespaces:
-                comparing = resync.compare(namespace, _PATIENCE_SECONDS)
-                await self._try(comparing, "cannot compare")
-            self._enqueue_all()
-
     def _enqueue_all(self) -> None:
-        assert self._queue
         for view in self._cache.runs.all():
             for key in self._cache.concerned(view):
-                self._queue.add(key)
+                self._enqueue(key)
 
     def _enqueue(self, key: Key) -> None:
         assert self._queue

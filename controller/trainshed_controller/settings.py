@@ -29,7 +29,7 @@ class Timings:
     request_seconds: float = 20.0
     """For an answer; what is not answered by then failed."""
     silence_seconds: float = 70.0
-    """Seconds of silence after which a watch restarts; bookmarks arrive each minute."""
+    """Seconds of silence after which a kind is listed again; bookmarks arrive each minute."""
     retry_seconds: float = 1.0
     """Between two tries of what has to succeed before the work begins."""
 

@@ -216,7 +216,7 @@ def _name(view: RunView) -> str:
 
 
 async def _run(platform: Platform, deployment: str) -> None:
-    cluster = await Cluster.connect(platform.kubeconfig, platform.timings.request_seconds)
+    cluster = await Cluster.connect(platform.kubeconfig, platform.timings)
     try:
         await Removal(cluster, platform, deployment).run()
     finally:

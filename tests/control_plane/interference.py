@@ -17,7 +17,9 @@ from aiohttp import web
 
 # What happens to one request: answered so and not passed on; the connection cut before it is passed
 # on, or after; passed on and never answered; the controller killed before, or after.
-Fault = Literal["409", "410", "429", "500", "cut", "lost", "held", "killed before", "killed after"]
+Fault = Literal[
+    "401", "403", "409", "410", "429", "500", "cut", "lost", "held", "killed before", "killed after"
+]
 Choose = Callable[[int], Fault | None]
 _HOP = {"connection", "transfer-encoding", "content-length", "content-encoding", "host"}
 _FORBIDDEN = 403
@@ -43,13 +45,14 @@ class Interference:
     """A server that passes requests on as the identity of a kubeconfig.
 
     spoil_write: the fault of a write, given how many writes there were before it; None passes it
-    on. spoil_read: the fault of the first GET of each path, lists and watches apart. kill: kills
-    the controller.
+    on. spoil_read: the fault of the first GET of each path, lists and watches apart. outage: the
+    fault of every request. kill: kills the controller.
     """
 
     kubeconfig: Path
     spoil_write: Choose = lambda _: None
     spoil_read: Fault | None = None
+    outage: Fault | None = None
     kill: Callable[[], Awaitable[object]] | None = None
     requests: list[Request] = field(default_factory=list)
     url: str = ""
@@ -110,9 +113,17 @@ class Interference:
         self._spoilt.clear()
         self.spoil_write, self.spoil_read = spoil_write, spoil_read
 
+    def begin_outage(self, fault: Fault) -> None:
+        """Spoil each request from now on, until the end of the outage; cut all connections."""
+        self.outage = fault
+        self._cut_all()
+
     def hang_up(self) -> None:
         """Cut the controller off: what it asks from now on is not passed on, nor answered."""
         self._is_hung_up = True
+        self._cut_all()
+
+    def _cut_all(self) -> None:
         for connection in self._runner.server.connections if self._runner.server else ():
             if connection.transport is not None:
                 connection.transport.abort()
@@ -140,7 +151,7 @@ class Interference:
         if self._is_hung_up:
             return self._cut(request)
         fault = self._next_fault(request)
-        if fault in ("409", "410", "429", "500"):
+        if fault in ("401", "403", "409", "410", "429", "500"):
             return self._answer(request, int(fault))
         if fault == "killed before" and self.kill:
             await self.kill()
@@ -174,6 +185,8 @@ class Interference:
             return response
 
     def _next_fault(self, request: web.Request) -> Fault | None:
+        if self.outage:
+            return self.outage
         if request.method == "GET":
             read = request.path, request.query.get("watch", "")
             is_first = read not in self._spoilt
@@ -185,7 +198,8 @@ class Interference:
         return self.spoil_write(self._writes - 1)
 
     def _answer(self, request: web.Request, status: int) -> web.Response:
-        self.requests.append(Request(request.method, request.path, status))
+        if not self.outage:  # its 403 is no right that is missing
+            self.requests.append(Request(request.method, request.path, status))
         body = {"kind": "Status", "code": status, "message": "spoilt by the test"}
         return web.json_response(body, status=status)
 

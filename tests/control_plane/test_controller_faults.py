@@ -1,5 +1,6 @@
 """Whatever goes wrong between controller and API server, the end is the same, nothing is twice."""
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 
@@ -33,11 +34,27 @@ async def with_writes_spoilt(fault: Fault, world: World) -> None:
 
 async def test_every_read_may_fail_once(worlds: Worlds) -> None:
     answers = [fault for fault in ANSWERS if fault != "held"]
-    # Processes: a watch that cannot be kept up ends them, and drivers that were talking to one see
-    # at once that it is gone, which a thread of ours cannot imitate.
-    await worlds.side_by_side(
-        {fault: partial(with_reads_spoilt, fault) for fault in answers}, are_processes=True
-    )
+    await worlds.side_by_side({fault: partial(with_reads_spoilt, fault) for fault in answers})
+
+
+async def test_no_outage_ends_the_controller(worlds: Worlds) -> None:
+    outages: tuple[Fault, ...] = ("401", "403", "429", "500", "cut")
+    await worlds.side_by_side({fault: partial(with_an_outage, fault) for fault in outages})
+
+
+async def with_an_outage(fault: Fault, world: World) -> None:
+    world.drivers.steps = 20
+    await world.create_run()
+    await world.phase("Running")
+
+    world.api.begin_outage(fault)
+    await asyncio.sleep(5)
+    await world.create_run("second")
+    world.api.outage = None
+
+    await world.phase("Succeeded")
+    await world.phase("Succeeded", "second")
+    assert len(world.drivers.claims) == 2
 
 
 async def test_every_read_may_be_held_once(worlds: Worlds) -> None:
@@ -46,7 +63,6 @@ async def test_every_read_may_be_held_once(worlds: Worlds) -> None:
 
 async def with_reads_spoilt(fault: Fault, world: World) -> None:
     await world.kill_controller()
-    world.is_restarted = True  # a watch that cannot be kept up ends the process
     world.api.start_counting(spoil_read=fault)
     await world.start_controller()
 

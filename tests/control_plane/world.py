@@ -40,8 +40,6 @@ class World:
     """Begins the controller's next life."""
     players: list[asyncio.Task[None]] = field(default_factory=list)
     """Who plays KubeRay and the kubelet, to the end of the test."""
-    is_restarted: bool = False
-    """Whether a controller that ends is started again, as a kubelet does."""
     _controller: Controller | None = None
     _is_ending: bool = False
     _logs: list[Callable[[], str]] = field(default_factory=list)
@@ -90,9 +88,7 @@ class World:
     async def _look_after_controller(self) -> None:
         if self._is_ending or self._controller is None or not self._controller.has_ended():
             return
-        if not self.is_restarted:
-            raise AssertionError(f"the controller ended:\n{self.controller_log()[-3000:]}")
-        await self._begin()
+        raise AssertionError(f"the controller ended:\n{self.controller_log()[-3000:]}")
 
     async def kill_controller(self) -> None:
         """Kill the controller as a lost node does."""

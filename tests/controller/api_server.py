@@ -5,11 +5,12 @@ what they are on condition of. Nothing is validated. Whoever wants to know of ch
 each one; a test that plays a watch says when and whether the controller hears of it.
 """
 
+import asyncio
 import copy
 import json
 import re
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -17,6 +18,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from trainshed_api.json_object import JsonObject, as_object
 from trainshed_controller.cluster import Cluster
+from trainshed_controller.connection import Kind
+from trainshed_controller.errors import ExpiredError
+from trainshed_controller.settings import Timings
 
 if TYPE_CHECKING:
     from kubernetes.aio import client
@@ -91,6 +95,8 @@ class ApiServer:
     clock: Callable[[], datetime] = lambda: _START
     asked: deque[Request] = field(default_factory=lambda: deque(maxlen=1000))
     listeners: list[Callable[[Change], None]] = field(default_factory=list)
+    history: deque[Change] = field(default_factory=lambda: deque(maxlen=1000))
+    """What a watch may begin at."""
     _objects: dict[Place, JsonObject] = field(default_factory=dict)
     _version: int = 0
     _count: int = 0
@@ -103,7 +109,7 @@ class ApiServer:
         wire: what is between the two; nothing without it.
         """
         known = cast("client.ApiClient", _Client(wire or self._answer_at_once))
-        return Cluster(known, request_seconds=REQUEST_SECONDS)
+        return Cluster(known, Timings(request_seconds=REQUEST_SECONDS))
 
     async def _answer_at_once(self, request: Request) -> Answer:
         return self.respond(request)
@@ -154,6 +160,27 @@ class ApiServer:
         elif "deletionTimestamp" not in metadata:
             going = metadata | {"deletionTimestamp": _stamp(self.clock())}
             self._keep(place, known, known | {"metadata": going})
+
+    async def watch(self, kind: Kind, namespace: str, version: str) -> AsyncGenerator[JsonObject]:
+        """Yield the changes after a version, for ever. Raises ExpiredError for one too old."""
+        told: asyncio.Queue[Change] = asyncio.Queue()
+        if (
+            len(self.history) == self.history.maxlen
+            and _version(self.history[0]) > int(version) + 1
+        ):
+            raise ExpiredError("too old resource version")
+        for change in self.history:
+            if _version(change) > int(version):
+                told.put_nowait(change)
+        self.listeners.append(told.put_nowait)
+        try:
+            while True:
+                change = await told.get()
+                metadata = as_object(change.raw["metadata"])
+                if (change.plural, metadata["namespace"]) == (kind[1], namespace):
+                    yield {"type": change.type, "object": change.raw}
+        finally:
+            self.listeners.remove(told.put_nowait)
 
     # ---------------------------------------------------------------- for its client
 
@@ -248,6 +275,7 @@ class ApiServer:
         return raw
 
     def _tell(self, change: Change) -> None:
+        self.history.append(change)
         for listener in list(self.listeners):
             listener(change)
 
@@ -277,6 +305,10 @@ def refusal(status: int, message: str, **headers: str) -> Answer:
     """Return an answer that is no success."""
     text = json.dumps({"kind": "Status", "message": message})
     return Answer(status, text.encode(), {k.replace("_", "-"): v for k, v in headers.items()})
+
+
+def _version(change: Change) -> int:
+    return int(str(as_object(change.raw["metadata"])["resourceVersion"]))
 
 
 def _parts(selector: str) -> list[str]:

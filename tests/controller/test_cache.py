@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tests.controller.builders_view import SETTINGS, make_job, make_view
-from trainshed_controller.cache import Cache, Names
+from trainshed_controller.cache import Cache
 
 
 def test_a_run_that_went_stays_gone_when_a_write_to_it_is_answered_late() -> None:
@@ -16,41 +16,36 @@ def test_a_run_that_went_stays_gone_when_a_write_to_it_is_answered_late() -> Non
     assert cache.runs.members("team", SETTINGS.default_cluster) == []
 
 
-def test_a_run_that_went_stays_gone_when_a_list_comes_before_a_late_answer() -> None:
-    cache, run = Cache(SETTINGS), make_view()
-    cache.runs.put(run)
-    cache.runs.drop(run)
-    cache.runs.age("team", Names({}, "5"))
-
-    assert not cache.runs.put(replace(run, resource_version="2"))
-    assert cache.runs.all() == []
-
-
-def test_a_list_tells_who_is_gone_and_whom_no_watch_told_of() -> None:
+def test_a_list_tells_what_is_gone_except_what_changed_while_it_was_under_way() -> None:
     cache, kept, gone = Cache(SETTINGS), make_job(1), make_job(2)
     for job in (kept, gone):
         cache.jobs.put(job)
-    names = Names({kept.name: kept.uid, "digits-3": "job-3"}, "5")
+    cache.jobs.begin_list()
+    cache.jobs.put(make_job(3))
 
-    assert cache.jobs.not_in("team", names) == [gone]
-    assert cache.jobs.untold("team", names) == ["digits-3"]
-
-
-def test_what_was_made_after_a_list_is_not_missed_in_it() -> None:
-    cache = Cache(SETTINGS)
-    cache.jobs.put(make_job(1, resource_version="6"))
-
-    assert cache.jobs.not_in("team", Names({}, "5")) == []
+    assert cache.jobs.end_list("team", {kept.name: kept.uid}) == [gone]
 
 
-def test_who_went_while_a_list_was_under_way_is_not_waited_for() -> None:
+def test_a_list_does_not_bring_back_what_went_while_it_was_under_way() -> None:
     cache, run = Cache(SETTINGS), make_view()
     cache.runs.put(run)
-    names = Names({run.name: run.uid}, "5")
-
+    cache.runs.begin_list()
     cache.runs.drop(run)
 
-    assert cache.runs.untold("team", names) == []
+    assert not cache.runs.put(run, is_listed=True)
+
+
+def test_a_list_brings_back_what_was_restored_from_a_backup() -> None:
+    cache, gone, old = Cache(SETTINGS), make_job(1), make_job(2, resource_version="100")
+    cache.jobs.put(gone)
+    cache.jobs.drop(gone)
+    cache.jobs.put(make_job(2, resource_version="900"))
+
+    cache.jobs.begin_list()
+    assert cache.jobs.put(gone, is_listed=True)
+    assert cache.jobs.put(old, is_listed=True)
+
+    assert cache.jobs.get("team", old.name) == old
 
 
 def test_the_name_that_another_has_by_now_is_the_other_s() -> None:
@@ -60,17 +55,6 @@ def test_the_name_that_another_has_by_now_is_the_other_s() -> None:
     cache.runs.drop(run)
     cache.runs.put(again)
 
-    names = Names({run.name: run.uid}, "5")
-    assert cache.runs.not_in("team", names) == []
-    assert cache.runs.untold("team", names) == []
+    cache.runs.drop(run)
+
     assert cache.runs.all() == [again]
-
-
-def test_who_cannot_be_read_is_heard_of_until_it_is_gone() -> None:
-    cache = Cache(SETTINGS)
-    names = Names({"broken": "uid-1"}, "5")
-    cache.clusters.skip("team", "broken", "uid-1")
-
-    assert cache.clusters.untold("team", names) == []
-    cache.clusters.age("team", Names({}, "6"))
-    assert cache.clusters.untold("team", names) == ["broken"]

@@ -26,14 +26,12 @@ from trainshed_controller.cluster import Cluster
 from trainshed_controller.controller import Controller
 from trainshed_controller.errors import GoneError
 from trainshed_controller.events import EventPoster
-from trainshed_controller.handlers import make_followers
 from trainshed_controller.jobs import JobsApi
 from trainshed_controller.metrics import Metrics
 from trainshed_controller.model import Key
 from trainshed_controller.observe import Observer
 from trainshed_controller.prober import Prober
 from trainshed_controller.queue import WorkQueue
-from trainshed_controller.resync import Resync
 from trainshed_controller.views import read_job, read_pod, read_run
 
 
@@ -42,8 +40,6 @@ class Spoilt(ApiServer):
     """An API server that refuses some requests: by method and kind, the status, so many times."""
 
     refusals: dict[tuple[str, str], tuple[HTTPStatus, int]] = field(default_factory=dict)
-    is_behind: bool = False
-    """Whether its lists are those of a moment before anything was made."""
 
     def answer(self, request: Request) -> JsonObject:
         """Return what is answered; raise Refused."""
@@ -51,8 +47,6 @@ class Spoilt(ApiServer):
             if request.method == method and f"/{kind}" in request.path and times:
                 self.refusals[method, kind] = (status, times - 1)
                 raise Refused(status, f"{kind}: not this time")
-        if self.is_behind and "limit" in request.query:
-            return {"items": [], "metadata": {"resourceVersion": "1000000"}}
         return super().answer(request)
 
 
@@ -73,11 +67,6 @@ class Office:
         document = make_document(**spec)
         document["metadata"] = {"name": name, "namespace": "team"}
         self.cache.runs.put(read_run(self.server.put("trainingruns", document)))
-
-    def resync(self) -> Resync:
-        """Return what compares the cache with the server."""
-        followers = make_followers(self.cache, self.queue.add, self.controller.forget, print)
-        return Resync(self.cache, self.cluster, followers)
 
     def look_at(self, name: str) -> None:
         """Have the run looked at, and the queue of its cluster."""
@@ -214,65 +203,6 @@ async def test_an_error_of_ours_over_one_run_is_told_to_it_and_leaves_the_others
         await office.has_jobs("first-1")
         assert office.metrics.registry.get_sample_value("trainshed_internal_errors_total")
         await office.says("broken", "InternalError", "ControllerFailed")
-
-
-async def test_who_is_gone_without_a_word_of_it_is_found_by_its_name() -> None:
-    async with working() as office:
-        office.create_run("first", workers={"count": 1, "resources": {"cpu": 4}})
-        office.create_run("second", workers={"count": 1, "resources": {"cpu": 4}})
-        for name in ("first", "second"):
-            office.look_at(name)
-        await office.has_jobs("first-1")
-        for kind, name in (("trainingruns", "first"), ("rayjobs", "first-1")):
-            office.server.drop(kind, name)
-
-        resync = office.resync()
-        assert await resync.compare("team", patience_seconds=0.0) == 0
-
-        await office.has_jobs("second-1")
-        assert office.cache.runs.get("team", "first") is None
-
-
-async def test_who_is_missing_in_an_old_list_is_asked_for_by_name_and_kept() -> None:
-    async with working() as office:
-        office.create_run("first")
-        office.server.is_behind = True
-
-        resync = office.resync()
-        await resync.compare("team", patience_seconds=0.0)
-
-        assert office.cache.runs.get("team", "first")
-
-
-async def test_what_no_watch_told_is_found_by_its_version_and_read() -> None:
-    async with working() as office:
-        office.create_run("first")
-        office.look_at("first")
-        await office.has_jobs("first-1")
-        office.hear("first", Snapshot(attempt=1, time=0.0, state="Ended", exit_code=0))
-        raw = as_object(office.server.get("rayjobs", "first-1"))
-        over: JsonObject = {"jobStatus": "SUCCEEDED", "jobDeploymentStatus": "Complete"}
-        office.server.put("rayjobs", raw | {"status": over})
-
-        assert await office.resync().compare("team", patience_seconds=0.0) == 1
-
-        await until(lambda: office.status("first").holds("Complete"))
-
-
-@pytest.mark.parametrize(
-    ("kinds", "deaf_for"), [(("pods", "pods", "pods"), 3), (("pods", "rayclusters", "pods"), 1)]
-)
-async def test_a_watch_is_deaf_that_lags_behind_again_and_again(
-    kinds: tuple[str, ...], deaf_for: int
-) -> None:
-    async with working() as office:
-        resync, names = office.resync(), {"pods": "trainshed-head-x", "rayclusters": "trainshed"}
-        for kind in kinds:
-            raw = as_object(office.server.get(kind, names[kind]))
-            office.server.put(kind, raw | {"status": {"changed": len(office.server.asked)}})
-            await resync.compare("team", patience_seconds=0.0)
-
-        assert resync.deaf_for == deaf_for
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])

@@ -1,14 +1,11 @@
 """Drivers are told which Pods of their workers went: Ray by itself would take half a minute."""
 
-import asyncio
-from collections.abc import Mapping
-
 from tests.controller.builders_view import SETTINGS, make_worker
 from trainshed_api.json_object import JsonObject
 from trainshed_controller.cache import Cache
-from trainshed_controller.cluster import PODS
+from trainshed_controller.connection import PODS
 from trainshed_controller.departed import Departed
-from trainshed_controller.handlers import make_followers
+from trainshed_controller.handlers import make_handlers
 
 
 def pod(name: str, kind: str = "worker", phase: str = "Running") -> JsonObject:
@@ -19,15 +16,11 @@ def pod(name: str, kind: str = "worker", phase: str = "Running") -> JsonObject:
     }
 
 
-def hear(cache: Cache, *events: Mapping[str, object]) -> None:
-    """Take in what a watch of Pods tells."""
-    follow = make_followers(cache, lambda _: None, lambda _: None, print)[PODS]
-
-    async def follow_all() -> None:
-        for event in events:
-            await follow(event)
-
-    asyncio.run(follow_all())
+def hear(cache: Cache, *pods: JsonObject, are_deleted: bool = False) -> None:
+    """Take in what a watch of Pods reports."""
+    handler = make_handlers(cache, lambda _: None, lambda _: None, print)[PODS]
+    for raw in pods:
+        handler.remove(raw) if are_deleted else handler.take(raw)
 
 
 def gone(cache: Cache, cluster: str = "trainshed") -> list[str]:
@@ -37,10 +30,10 @@ def gone(cache: Cache, cluster: str = "trainshed") -> list[str]:
 def test_a_pod_that_was_deleted_is_gone_from_its_cluster() -> None:
     cache = Cache(SETTINGS)
     there = [pod("w1"), pod("w2"), pod("h", "head")]
-    hear(cache, *({"type": "ADDED", "object": raw} for raw in there))
+    hear(cache, *there)
     assert gone(cache) == []
 
-    hear(cache, *({"type": "DELETED", "object": raw} for raw in (pod("w1"), pod("h", "head"))))
+    hear(cache, pod("w1"), pod("h", "head"), are_deleted=True)
 
     assert gone(cache) == ["w1", "h"]
     assert gone(cache, "another") == []
@@ -49,7 +42,7 @@ def test_a_pod_that_was_deleted_is_gone_from_its_cluster() -> None:
 def test_a_pod_that_failed_is_gone_before_it_is_deleted() -> None:
     cache = Cache(SETTINGS)
 
-    hear(cache, {"type": "ADDED", "object": pod("w1", phase="Failed")})
+    hear(cache, pod("w1", phase="Failed"))
 
     assert gone(cache) == ["w1"]
 

@@ -1,7 +1,5 @@
 """An image that cannot be pulled is named where people look: Pod, image, the registry's answer."""
 
-import asyncio
-
 import pytest
 
 from tests.controller.builders_view import (
@@ -20,8 +18,8 @@ from tests.controller.test_reconcile import begun, look
 from trainshed_api.json_object import JsonObject, as_object
 from trainshed_controller.admission import admit, request_of
 from trainshed_controller.cache import Cache
-from trainshed_controller.cluster import PODS
-from trainshed_controller.handlers import make_followers
+from trainshed_controller.connection import PODS
+from trainshed_controller.handlers import make_handlers
 from trainshed_controller.model import Place, PodView
 from trainshed_controller.pod_trouble import PodTrouble
 from trainshed_controller.views import read_pod
@@ -99,16 +97,13 @@ def test_a_pod_that_starts_has_no_trouble() -> None:
 @pytest.mark.parametrize("uid", [POD, "another"])
 def test_the_registrys_answer_is_kept_between_tries_of_the_same_pod(uid: str) -> None:
     cache = Cache(SETTINGS)
-    follow = make_followers(cache, lambda _: None, lambda _: None, print)[PODS]
+    handler = make_handlers(cache, lambda _: None, lambda _: None, print)[PODS]
     first = waiting_pod("ErrImagePull", ANSWER, version=1)
     second = waiting_pod("ImagePullBackOff", BACK_OFF, version=2)
     second["metadata"] = as_object(second["metadata"]) | {"uid": uid}
 
-    async def follow_both() -> None:
-        await follow({"type": "ADDED", "object": first})
-        await follow({"type": "MODIFIED", "object": second})
-
-    asyncio.run(follow_both())
+    for raw in (first, second):
+        handler.take(raw)
 
     known = cache.pods.get("team", POD)
     assert known

@@ -24,7 +24,6 @@ from tests.controller.builders_view import (
 from trainshed_api.names import FAILED
 from trainshed_api.status import AttemptStatus
 from trainshed_controller.admission import Request, admit, rooms_now
-from trainshed_controller.cache import Cache
 from trainshed_controller.controller import merge_patch
 from trainshed_controller.judge import Case, judge
 from trainshed_controller.model import GroupView, Heard, Observed, Plan, Room, RunView
@@ -119,15 +118,6 @@ def test_keys_that_failed_together_come_back_one_after_the_other() -> None:
     pauses = {WorkQueue(work, ignore)._pause(("run", "team", str(n)), OSError()) for n in range(9)}  # type: ignore[arg-type]  # a key
 
     assert len(pauses) > 1
-
-
-@known("A20: after the API server's data were restored its versions are smaller, and are refused")
-def test_a_state_of_before_a_restore_is_taken_over() -> None:
-    cache = Cache(SETTINGS)
-    cache.runs.put(make_view())
-    cache.runs.put(replace(make_view(), resource_version="900"))
-
-    assert cache.runs.put(replace(make_view(suspend=True), resource_version="100"))
 
 
 def test_a_job_whose_driver_tells_of_steps_outlives_a_silent_dashboard() -> None:

@@ -23,7 +23,7 @@ def imported(file: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("library", "place"), [("kopf", "handlers.py"), ("kubernetes", "cluster.py")]
+    ("library", "place"), [("kopf", "operator.py"), ("kubernetes", "connection.py")]
 )
 def test_library_is_imported_by_one_file(library: str, place: str) -> None:
     assert [file.name for file in FILES if library in imported(file)] == [place]

@@ -3,26 +3,25 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from tests.controller.api_server import ApiServer, Wire
 from tests.simulation.clock import CLOCK
-from tests.simulation.feed import Feed
 from tests.simulation.port import Port
+from tests.simulation.watches import Watches
 from trainshed_controller.cache import Cache
 from trainshed_controller.controller import Controller
-from trainshed_controller.errors import ApiError
 from trainshed_controller.events import EventPoster
-from trainshed_controller.handlers import make_followers
+from trainshed_controller.handlers import make_handlers
 from trainshed_controller.metrics import Metrics
 from trainshed_controller.model import Key, Settings
 from trainshed_controller.observe import Observer
 from trainshed_controller.prober import Prober
 from trainshed_controller.progress import ProgressServer
 from trainshed_controller.queue import WorkQueue
-from trainshed_controller.resync import Resync
+from trainshed_controller.reflector import Reflector
 from trainshed_controller.snapshots import SnapshotStore
 
 if TYPE_CHECKING:
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
 
 KEY = b"key"
 _WORKERS = 8
-_RESYNC_SECONDS, _FIRST_RESYNC_SECONDS, _PATIENCE_SECONDS = 300.0, 10.0, 5.0
-_HEARING_SECONDS, _DEAF_AFTER = 10.0, 3
+_RESYNC_SECONDS = 300.0
 _STUCK_SECONDS, _PROBE_SECONDS = 120.0, 10.0
 
 
@@ -76,14 +74,18 @@ class Process:
             lambda: self.is_ready, clock=CLOCK,
         )  # fmt: skip
         self.port = Port(progress.application())
-        self._followers = make_followers(
+        handlers = make_handlers(
             self.cache, self._entrance.add, self.controller.forget, self._cannot_read
         )
-        self._resync = Resync(self.cache, cluster, self._followers)
+        self._reflectors = []
+        for kind, handler in handlers.items():
+            chance = random.Random(around.chance.random())
+            watches = Watches(around.server, cluster, chance, around.is_stormy)
+            self._reflectors.append(Reflector(watches, kind, "team", handler, chance.random))
 
     async def run(self) -> str:
         """Serve until cancelled; return why the kubelet ended it, or raise what it died of."""
-        parts = [self._events.run(), self._work(), *(feed.run() for feed in self._feeds())]
+        parts = [self._events.run(), self._work(), *(each.run() for each in self._reflectors)]
         tasks = [asyncio.create_task(part) for part in (*parts, self._probe())]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -98,42 +100,16 @@ class Process:
         raise AssertionError("nothing ended")
 
     async def _work(self) -> None:
-        await self._hear_all()
-        self._look_at_all()
+        for reflector in self._reflectors:
+            await reflector.synced.wait()
         self.is_ready = True
         async with asyncio.TaskGroup() as group:
             group.create_task(self.queue.run(_WORKERS))
-            group.create_task(self._resync_often())
-
-    async def _hear_all(self) -> None:
-        while True:
-            try:
-                if await self._resync.wait_for_watches("team", _HEARING_SECONDS):
-                    return
-            except ApiError:
-                await asyncio.sleep(1.0)
-
-    async def _resync_often(self) -> None:
-        pause = _FIRST_RESYNC_SECONDS
-        while True:
-            await asyncio.sleep(pause)
-            pause = _RESYNC_SECONDS
-            try:
-                await self._resync.compare("team", _PATIENCE_SECONDS)
-            except ApiError:
-                continue
-            self._look_at_all()
-
-    def _look_at_all(self) -> None:
-        for view in self.cache.runs.all():
-            for key in self.cache.concerned(view):
-                self._entrance.add(key)
-
-    def _feeds(self) -> Iterator[Feed]:
-        for kind, follow in self._followers.items():
-            chance = random.Random(self._around.chance.random())
-            around = self._around
-            yield Feed(around.server, kind[1], follow, chance, around.is_stormy)
+            while True:
+                for view in self.cache.runs.all():
+                    for key in self.cache.concerned(view):
+                        self._entrance.add(key)
+                await asyncio.sleep(_RESYNC_SECONDS)
 
     def _cannot_read(self, name: str) -> None:
         logging.getLogger("trainshed.controller").exception("cannot read %s", name)
@@ -149,8 +125,6 @@ class Process:
     def _ails(self) -> str:
         if self.queue.longest_turn_seconds() > _STUCK_SECONDS:
             return "a key is worked on for too long"
-        if self._resync.deaf_for >= _DEAF_AFTER:
-            return "its watches are deaf"
         return ""
 
 

@@ -1,0 +1,136 @@
+"""Keeps the cache equal to the API server: each kind is listed, watched, and listed again.
+
+A LIST replaces what is known of its kind, so deletions that no watch reported are noticed, and
+objects that were restored from a backup are taken over. No error of the API server ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from typing import TYPE_CHECKING
+
+from trainshed_api.json_object import as_object
+from trainshed_controller.errors import ApiError, ExpiredError, RetryError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+    from typing import Protocol
+
+    from trainshed_api.json_object import JsonObject
+    from trainshed_controller.connection import Kind
+    from trainshed_controller.handlers import Handler
+
+    class Source(Protocol):
+        """What lists and watches: the API server, or a test."""
+
+        async def list_page(
+            self, kind: Kind, namespace: str, token: str
+        ) -> tuple[list[JsonObject], JsonObject]:
+            """Return objects, and the metadata of their list."""
+
+        def watch(self, kind: Kind, namespace: str, version: str) -> AsyncGenerator[JsonObject]:
+            """Yield the events after a version until the server ends the watch."""
+
+
+log = logging.getLogger("trainshed.reflector")
+
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
+
+
+class Reflector:
+    """Lists and watches one kind.
+
+    synced: set when everything was listed once.
+
+    Args:
+        chance: a number from 0 to 1, which spreads the retries of many reflectors.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        kind: Kind,
+        namespace: str,
+        handler: Handler,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._source = source
+        self._kind = kind
+        self._namespace = namespace
+        self._handler = handler
+        self._chance = chance
+        self._version = ""
+        self._failures = 0
+        self.synced = asyncio.Event()
+
+    async def run(self) -> None:
+        """Follow the API server until cancelled."""
+        while True:
+            error = await self._try_once()
+            self._failures += 1
+            if error:
+                log.warning("cannot watch %s: %s", self._kind[1], error)
+            await asyncio.sleep(self._pause(error))
+
+    async def _try_once(self) -> Exception | None:
+        """List if necessary, and watch; return the error that ended the watch."""
+        try:
+            if not self._version:
+                await self._list()
+            watch = self._source.watch(self._kind, self._namespace, self._version)
+            async with contextlib.aclosing(watch) as events:
+                async for event in events:
+                    self._take(event)
+        except ExpiredError as error:
+            self._version = ""
+            return error
+        except ApiError as error:
+            return error
+        except Exception as error:  # an error of ours: what is known may be wrong
+            log.exception("watch of %s", self._kind[1])
+            self._version = ""
+            return error
+        return None
+
+    async def _list(self) -> None:
+        uids: dict[str, str] = {}
+        token = ""
+        self._handler.begin_list()
+        while True:
+            items, metadata = await self._source.list_page(self._kind, self._namespace, token)
+            for item in items:
+                named = as_object(item.get("metadata"))
+                uids[str(named.get("name"))] = str(named.get("uid"))
+                self._handler.take(item)
+            token = str(metadata.get("continue") or "")
+            if not token:
+                break
+        self._handler.end_list(self._namespace, uids)
+        self._version = str(metadata.get("resourceVersion", ""))
+        self.synced.set()
+
+    def _take(self, event: JsonObject) -> None:
+        """Take in an event. Raises ExpiredError where the watch cannot go on."""
+        raw = as_object(event.get("object"))
+        version = str(as_object(raw.get("metadata")).get("resourceVersion", ""))
+        match event.get("type"):
+            case "ADDED" | "MODIFIED":
+                self._handler.take(raw)
+            case "DELETED":
+                self._handler.remove(raw)
+            case "BOOKMARK":
+                pass
+            case _:
+                raise ExpiredError(f"watch of {self._kind[1]}: {raw.get('message', event)}")
+        self._version = version
+        self._failures = 0
+
+    def _pause(self, error: Exception | None) -> float:
+        longest: float = min(
+            _FIRST_PAUSE_SECONDS * 2 ** min(self._failures, 20), _LONGEST_PAUSE_SECONDS
+        )
+        wanted = error.after if isinstance(error, RetryError) else 0.0
+        return max(longest * (0.5 + self._chance() / 2), wanted)
