@@ -195,14 +195,14 @@ def keep_order(prepared: Prepared, found: Folder | None) -> tuple[Prepared, Sequ
     if main is not None:
         steps[main] = manifest.position.step_in_epoch
     mid_pass = {name: step > 0 for name, step in steps.items() if name in plans}
-    _check_shuffles(plans, manifest.shuffle, mid_pass)
+    begun = {name: plan for name, plan in plans.items() if mid_pass.get(name)}
+    _check_shuffles(begun, manifest.shuffle)
+    plans |= _with_buffers(prepared.spec, begun, manifest.buffer_rows)
     plans, notes = description.keep_order(plans, manifest.data, mid_pass=mid_pass)
     return replace(prepared, plans=plans), notes
 
 
-def _check_shuffles(
-    plans: Mapping[str, DatasetPlan], modes: Mapping[str, str], mid_pass: Mapping[str, bool]
-) -> None:
+def _check_shuffles(plans: Mapping[str, DatasetPlan], modes: Mapping[str, str]) -> None:
     """Refuse a shuffle under which the rows of a pass in progress repeat or are missing.
 
     modes: by dataset, as the checkpoint has them; earlier releases recorded none.
@@ -210,10 +210,47 @@ def _check_shuffles(
     problems = [
         Problem(f"{plan.field}.shuffle.mode", plan.shuffle.mode, f"{modes[name]}, {REMEDY}")
         for name, plan in plans.items()
-        if mid_pass.get(name) and modes.get(name, plan.shuffle.mode) != plan.shuffle.mode
+        if modes.get(name, plan.shuffle.mode) != plan.shuffle.mode
     ]
     if problems:
         raise SpecError(problems)
+
+
+def _with_buffers(
+    spec: TrainingRunSpec, plans: Mapping[str, DatasetPlan], buffer_rows: Mapping[str, int]
+) -> dict[str, DatasetPlan]:
+    """Return the passes in progress with the buffers of the checkpoint.
+
+    Args:
+        spec: whose mode auto may have chosen another buffer, as from other sizes of rows.
+        plans: of the passes, by dataset.
+        buffer_rows: by dataset; earlier releases recorded none.
+
+    Raises:
+        SpecError: for a buffer that the spec names, under which rows repeat or are missing.
+    """
+    differing = {
+        name: plan
+        for name, plan in plans.items()
+        if buffer_rows.get(name, plan.shuffle_buffer_rows) != plan.shuffle_buffer_rows
+    }
+    problems = [
+        Problem(
+            f"{plan.field}.shuffle.bufferSize",
+            str(plan.shuffle.buffer_size),
+            f"{buffer_rows[name]}, {REMEDY}",
+        )
+        for name, plan in differing.items()
+        if spec.data.datasets[name].shuffle.mode != "auto"
+    ]
+    if problems:
+        raise SpecError(problems)
+    return {
+        name: replace(
+            plan, shuffle=plan.shuffle.model_copy(update={"buffer_size": buffer_rows[name]})
+        )
+        for name, plan in differing.items()
+    }
 
 
 def _check_order(folders: Sequence[Folder], wanted: str) -> None:

@@ -171,7 +171,8 @@ class Manifest(Record):
     earlier releases), and `order` the version of that order.
 
     `objects` has every tracked object by name; None in format 1. By dataset, `positions` has the
-    position, `shuffle` the shuffle, and `columns` the NumPy type of each column.
+    position, `shuffle` the mode of the shuffle, `buffer_rows` the rows of its buffer (empty from
+    earlier releases), and `columns` the NumPy type of each column.
     """
 
     format: int = FORMAT
@@ -187,6 +188,7 @@ class Manifest(Record):
     objects: dict[str, TrackedObject] | None = None
     positions: dict[str, DatasetPosition] = Field(default_factory=dict)
     shuffle: dict[str, str] = Field(default_factory=dict)
+    buffer_rows: dict[str, int] = Field(default_factory=dict)
     columns: dict[str, dict[str, str]] = Field(default_factory=dict)
     prediction: Prediction = Prediction()
 

@@ -215,6 +215,37 @@ def test_a_pass_in_progress_is_not_resumed_with_another_shuffle(tmp_path: Path) 
         resume.keep_order(prepared, found)
 
 
+def with_buffer(found: Folder, rows: int) -> None:
+    """Record a shuffle in blocks with a buffer in a checkpoint."""
+    shuffle = {"shuffle": {"train": "blocks"}, "bufferRows": {"train": rows}}
+    manifest = json.loads(found.read(checkpoint.MANIFEST)) | shuffle
+    found.write(checkpoint.MANIFEST, json.dumps(manifest).encode())
+
+
+def test_a_pass_in_progress_keeps_the_buffer_that_another_run_chose(tmp_path: Path) -> None:
+    blocks = ShuffleSpec(mode="blocks", buffer_size=30)
+    begin_with(tmp_path, make_shuffled(tmp_path), shuffle={"train": blocks})
+    prepared = make_shuffled(tmp_path)
+    found = write_begun(prepared, tmp_path)
+    with_buffer(found, 40)
+
+    going_on, _ = resume.keep_order(prepared, found)
+
+    assert prepared.plans["train"].shuffle_buffer_rows == 30
+    assert going_on.plans["train"].shuffle_buffer_rows == 40
+
+
+def test_a_pass_in_progress_is_not_resumed_with_another_buffer_that_is_named(
+    tmp_path: Path,
+) -> None:
+    prepared = make_shuffled(tmp_path, mode="blocks", bufferSize=30)
+    found = write_begun(prepared, tmp_path)
+    with_buffer(found, 40)
+
+    with pytest.raises(SpecError, match=r"train.shuffle.bufferSize: got 30; expected 40, as when"):
+        resume.keep_order(prepared, found)
+
+
 def test_another_spec_is_refused_with_all_that_differs(tmp_path: Path) -> None:
     make_attempt(make_prepared(tmp_path, config={"rate": 0.1}), tmp_path)
 
