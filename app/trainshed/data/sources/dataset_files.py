@@ -38,7 +38,7 @@ from trainshed.data.sources.stratifying import KnownStrata, StrataColumn, strata
 from trainshed.failures import InfrastructureError, is_passing
 from trainshed.storage.addresses import is_web, shown
 from trainshed.storage.scratch import NoRoomError
-from trainshed_api.errors import Problem, SpecError, one_of, show_value
+from trainshed_api.errors import Problem, SpecError, one_of
 from trainshed_api.formats import options_of
 from trainshed_api.where import Both, Compared, Missing, Unquoted, columns_of, parse_where
 
@@ -250,18 +250,12 @@ def _check_columns(schema: pa.Schema | None, columns: Iterable[str], field: str)
     if schema is None:  # known only after reading a row
         return
     problems = [
-        Problem(field, name, f"{one_of(name, schema.names)}{_say_delimiter(schema.names)}")
+        Problem(field, name, one_of(name, schema.names))
         for name in columns
         if name not in schema.names
     ]
     if problems:
         raise SpecError(problems)
-
-
-def _say_delimiter(names: Sequence[str]) -> str:
-    """Return the option of csv that is missing if one column has a name like several."""
-    found = [sign for sign in (";", "|") if len(names) == 1 and sign in names[0]]
-    return f". Set options.delimiter to {show_value(found[0])}" if found else ""
 
 
 def _selected(source: Source, selection: Selection, read: ReadSpec, field: str) -> Source:

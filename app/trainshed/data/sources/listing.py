@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
@@ -78,11 +79,18 @@ def files_of(at: Folder, kind: str, suffixes: Sequence[str], field: str) -> list
         which = " or ".join(f"*{ending}" for ending in endings) or "any"
         expected = f"a folder with {which} files"
         if not at.exists():
-            near = nearest(at.name, at.parent.names()) if at.path and at.name else None
+            near = _nearest(at)
             there = f". Did you mean {at.parent}/{near}?" if near else ""
             expected = f"a {kind} file or folder that exists{there}"
         raise SpecError([Problem(f"{field}.path", str(at), expected)])
     return _named(found, field)
+
+
+def _nearest(at: Folder) -> str | None:
+    """Return the file or folder that a misspelled one is likely to mean."""
+    with suppress(OSError):  # one may read a folder of a bucket without the one above it
+        return nearest(at.name, at.parent.names()) if at.name else None
+    return None
 
 
 def _whole_tree(at: Folder, is_wanted: Callable[[str], bool], field: str) -> list[Stored]:

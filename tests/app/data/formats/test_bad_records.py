@@ -225,7 +225,7 @@ def test_a_file_that_is_no_list_is_one_bad_record(tmp_path: Path) -> None:
 def test_files_of_which_no_record_is_good_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("[1]\n")
 
-    with pytest.raises(SpecError, match="expected a valid record among the first"):
+    with pytest.raises(SpecError, match="expected a row that can be read among the first"):
         open_files(tmp_path, "json", {}, skips_bad=True)
 
 

@@ -143,7 +143,7 @@ REFUSALS = {
     "tabs": Refusal(
         "a.tsv",
         b"x\ty\n1\t2\n",
-        r'options\.delimiter: got ","; expected "\\t", as the header of .*a\.tsv has tabs',
+        r'options\.delimiter: got ","; expected "\\t", which is in each .*a\.tsv',
     ),
     "quotes with a backslash": Refusal(
         "a.csv", b't,y\n"say \\"hi\\" ok",1\n', r"a\.csv.*Set options\.escape"

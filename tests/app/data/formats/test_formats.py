@@ -100,14 +100,21 @@ def test_a_near_name_is_offered_for_a_column(tmp_path: Path) -> None:
         open_files(tmp_path, "csv", columns=["pixel1"])
 
 
-@pytest.mark.parametrize(("sign", "shown"), [(";", '";"'), ("|", r'"\|"')])
+@pytest.mark.parametrize(("sign", "shown"), [(";", '";"'), ("|", r'"\|"'), ("\t", r'"\\t"')])
 def test_the_delimiter_is_named_where_a_file_has_one_column(
     sign: str, shown: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "a.csv").write_text(f"x{sign}y\n1{sign}2\n")
+    (tmp_path / "a.csv").write_text(f"x{sign}y\n1{sign}2,5\n")
 
-    with pytest.raises(SpecError, match=f"got y; expected .*Set options.delimiter to {shown}"):
-        open_files(tmp_path, "csv", columns=["y"])
+    want = rf'options\.delimiter: got ","; expected {shown}, which is in each of the first lines'
+    with pytest.raises(SpecError, match=want):
+        open_files(tmp_path, "csv")
+
+
+def test_a_delimiter_that_is_named_decides(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x;y\n1;2\n")
+
+    assert list(read_all(open_files(tmp_path, "csv", {"delimiter": ","}))) == ["x;y"]
 
 
 @pytest.mark.parametrize("kind", TABLES.values(), ids=TABLES)
@@ -259,9 +266,34 @@ MISTAKES: dict[str, Mistake] = {
     "lines that are no objects": Mistake(
         "json",
         {"a.jsonl": "[1]\n"},
-        r"expected an object on each line\. Set options.lines: false",
+        r"expected an object on each line, but the file is a list\. Set options\.lines: false$",
         {},
     ),
+    "objects over several lines": Mistake(
+        "json",
+        {"a.json": '{\n "x": 1\n}\n'},
+        r"expected an object on each line, but the first one has several\. Write each on one line",
+        {},
+    ),
+    "an object with a key twice": Mistake(
+        "json",
+        {"a.jsonl": '{"x": 1, "x": 2}\n'},
+        r"different keys in each object, but one has x twice\. Rename one of them$",
+        {},
+    ),
+    "lines where a list is expected": Mistake(
+        "json",
+        {"a.json": '{"x": 1}\n{"x": 2}\n'},
+        r"expected a list of objects\. Set options\.lines: true for lines",
+        {"lines": False},
+    ),
+    "a row of csv that is short": Mistake(
+        "csv",
+        {"a.csv": "x,y\n1,2\n3\n"},
+        r"expected 2 values in each row, but a row has 1: 3\. .* by onBadRecord: skip$",
+        {},
+    ),
+    "csv without a row": Mistake("csv", {"a.csv": "x,y\n"}, r"expected a row that can be read", {}),
     "a key with values of several types": Mistake(
         "json",
         {"a.jsonl": '{"m": [{"c": "x"}, {"c": [1]}]}\n'},

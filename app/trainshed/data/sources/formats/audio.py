@@ -122,7 +122,7 @@ def _first(files: Sequence[Found], scan: Scan, field: str, opened: Opener) -> _R
             return _decode(content, 1)
         except ValueError as error:
             said = said or f"{file.where}: {error}"
-    raise SpecError([Problem(f"{field}.path", files[0].where, f"recordings ({said})")])
+    raise SpecError([Problem(f"{field}.path", files[0].where, f"recordings. Reported: {said}")])
 
 
 def _decode(content: bytes, most: int | None) -> _Recording:

@@ -61,6 +61,10 @@ MOST_RECORD_BYTES = 16 * 2**20
 _LINE_FEED, _CARRIAGE_RETURN = b"\n\r"
 # Texts that mean a missing number in any file.
 _NULLS = tuple(pacsv.ConvertOptions().null_values)
+# Arrow's report of a row that is shorter or longer than the first one.
+_OTHER_ROW = re.compile(r"Expected (\d+) columns, got (\d+): (.*)")
+# What separates values in files that are no csv by their options.
+_DELIMITERS = ("\t", ";", "|")
 # Reasons of bad records, and the option that reads them.
 _MULTILINE = "options.multiline: true reads values with line ends"
 _SPREAD = f"a value in quotes has line ends; {_MULTILINE}"
@@ -81,21 +85,15 @@ class Csv(Format):
 
         def told(file: Found, most: int | None) -> pa.Schema | None:
             try:
-                return _head(file.where, scan, opened, most)
+                return _head(file.where, scan, field, opened, most)
             except pa.ArrowException as error:
-                expected = "comma-separated values"
-                said = on_one_line(error)
-                expected += f". See options.delimiter and options.quote. Reported: {said}"
+                expected = _say_expected(on_one_line(error))
                 raise SpecError([Problem(f"{field}.path", file.where, expected)]) from error
             except UnicodeDecodeError as error:
                 expected = f"a header in {options.encoding}. Set options.encoding"
                 raise SpecError([Problem(f"{field}.path", file.where, expected)]) from error
 
         schema, floats = shared_schema(files, told, options.types, field)
-        if len(schema.names) == 1 and "\t" in schema.names[0]:
-            expected = f'"\\t", as the header of {files[0].where} has tabs'
-            got = show_value(options.delimiter)
-            raise SpecError([Problem(f"{field}.options.delimiter", got, expected)])
         scan = replace(scan, schema=schema, floats=floats)
         return scan, cut_files(files, whole=options.multiline)
 
@@ -113,6 +111,35 @@ class Csv(Format):
         options = scan.options_as(CsvOptions)
         head = head_of(fragment.path, opened)
         return max(0, head.lines.count(b"\n") - options.header) / head.stored
+
+
+def _say_expected(error: str) -> str:
+    """Return what a file should have instead of what the parser reports, and what to do."""
+    if found := _OTHER_ROW.search(error):
+        wanted, number, row = found.groups()
+        return (
+            f"{wanted} values in each row, but a row has {number}: {row}. See options.delimiter "
+            "and options.quote, or leave such rows out by onBadRecord: skip"
+        )
+    return f"comma-separated values. See options.delimiter and options.quote. Reported: {error}"
+
+
+def _check_delimiter(path: str, head: bytes, options: CsvOptions, field: str) -> None:
+    """Refuse files that another delimiter splits, unless the TrainingRun names this one.
+
+    Raises:
+        SpecError: naming the other delimiter.
+    """
+    if "delimiter" in options.model_fields_set or options.names:
+        return
+    lines = [line for line in head.splitlines() if line.strip()]
+    if not lines or options.delimiter.encode() in lines[0]:
+        return
+    for sign in _DELIMITERS:
+        if all(sign.encode() in line for line in lines):
+            expected = f"{show_value(sign)}, which is in each of the first lines of {path}"
+            got = show_value(options.delimiter)
+            raise SpecError([Problem(f"{field}.options.delimiter", got, expected)])
 
 
 def _parsing(options: CsvOptions) -> pacsv.ParseOptions:
@@ -147,7 +174,7 @@ def _in_utf8(block: bytes, options: CsvOptions) -> bytes:
     return block if options.encoding == "utf-8" else block.decode(options.encoding).encode()
 
 
-def _head(path: str, scan: Scan, opened: Opener, most: int | None) -> pa.Schema | None:
+def _head(path: str, scan: Scan, field: str, opened: Opener, most: int | None) -> pa.Schema | None:
     """Return the columns of a file's first rows, skipping bad ones if allowed.
 
     None without a row.
@@ -165,6 +192,7 @@ def _head(path: str, scan: Scan, opened: Opener, most: int | None) -> pa.Schema 
         and _pattern(_ESCAPED_QUOTE, options.quote, options.delimiter).search(head)
     ):
         raise DataError(f"{path}: a value has a backslash before a quote. Set options.escape")
+    _check_delimiter(path, head, options, field)
     names, head = list(options.names), head if head.endswith(b"\n") else head + b"\n"
     reading = pacsv.ReadOptions(
         use_threads=False,

@@ -108,10 +108,9 @@ def _table(scan: Scan, field: str) -> DeltaTable:
     except DeltaError as error:
         said = on_one_line(error)
         if version is None:
-            raise SpecError(
-                [Problem(f"{field}.path", scan.root, f"a Delta table ({said})")]
-            ) from error
-        expected = f"a version that {scan.root} still has ({said})"
+            expected = f"a Delta table that deltalake reads. Reported: {said}"
+            raise SpecError([Problem(f"{field}.path", scan.root, expected)]) from error
+        expected = f"a version that {scan.root} still has. Reported: {said}"
         raise SpecError([Problem(f"{field}.options.version", str(version), expected)]) from error
     except OSError as error:
         if error.errno is not None:

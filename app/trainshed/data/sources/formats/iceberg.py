@@ -80,7 +80,8 @@ class Iceberg(Table):
                 [Problem(f"{field}.options.snapshot", str(number), expected)]
             ) from error
         except ValueError as error:  # deletes that pyiceberg does not support
-            raise SpecError([Problem(f"{field}.path", read.path, f"a table ({error})")]) from error
+            expected = f"a table that pyiceberg reads. Reported: {on_one_line(error)}"
+            raise SpecError([Problem(f"{field}.path", read.path, expected)]) from error
         schema = schema_to_pyarrow(snapshot.schema, include_field_ids=False)
         options = scan.options_as(IcebergOptions).model_copy(update={"snapshot": number})
         scan = replace(scan, options=options, schema=schema, root=root)

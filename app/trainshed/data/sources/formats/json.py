@@ -17,6 +17,7 @@ from typing_extensions import override
 from trainshed.data.sampler.bad_records import BadRecord
 from trainshed.data.sources.arrow_columns import in_tables
 from trainshed.data.sources.column_arrays import MOST_EXACT
+from trainshed.data.sources.errors import on_one_line
 from trainshed.data.sources.formats.format import Format, FragmentRead
 from trainshed.data.sources.formats.line_files import (
     cut_files,
@@ -66,6 +67,8 @@ _DECODER = json.JSONDecoder()
 _NO_OBJECT = re.compile(rb"^[ \t\r]*[^ \t\r\n{]", re.MULTILINE)
 # Arrow's report of a key whose values differ in type.
 _SEVERAL_TYPES = re.compile(r"Column\((\S+)\) changed from (\w+) to (\w+)")
+# Arrow's report of a key that an object has twice.
+_TWICE = re.compile(r"Column\(/?(.+)\) was specified twice")
 # The fields of an object, or of each in a list, with nested fields. Numbers have a type; other
 # values None.
 _Known: TypeAlias = Mapping[str, "_Known"] | pa.DataType | None
@@ -91,7 +94,8 @@ class Json(Format):
             except SpecError:
                 raise
             except UNPARSED as error:
-                expected = _say_expected(str(error), lines=options.lines)
+                start = head_of(file.where, opened, most).lines if options.lines else None
+                expected = _say_expected(on_one_line(error), start)
                 raise SpecError([Problem(f"{field}.path", file.where, expected)]) from error
 
         schema, floats = shared_schema(files, told, options.types, field)
@@ -119,17 +123,36 @@ class Json(Format):
             return 0.0
 
 
-def _say_expected(error: str, *, lines: bool) -> str:
-    """Return what a file should have instead of what the parser reports, and what to do."""
+def _say_expected(error: str, start: bytes | None) -> str:
+    """Return what a file should have instead of what the parser reports, and what to do.
+
+    start: of a file with an object on each line; None for a list.
+    """
+    reported = f". Reported: {error}"
     if found := _SEVERAL_TYPES.search(error):
         key, one, other = found.groups()
         return (
             f"values of one type for each key, but {key} has {one} beside {other}. Write one type, "
             "or read the lines by format: text and parse them in a transform"
         )
-    form = "an object on each line" if lines else "a list of objects"
-    remedy = f"Set options.lines: {str(not lines).lower()} for {'one list' if lines else 'lines'}"
-    return f"{form}. {remedy}. Reported: {' '.join(error.split())}"
+    if found := _TWICE.search(error):
+        return f"different keys in each object, but one has {found[1]} twice. Rename one of them"
+    if start is None:
+        is_lines = "Extra data" in error
+        remedy = "Set options.lines: true for lines" if is_lines else "Correct the file"
+        return f"a list of objects. {remedy}{reported}"
+    first, *_ = start.removeprefix(_BOM).lstrip().split(b"\n", 1)
+    if first.startswith(b"["):
+        return "an object on each line, but the file is a list. Set options.lines: false"
+    if first.startswith(b"{") and not first.rstrip().endswith(b"}"):
+        return (
+            "an object on each line, but the first one has several. Write each on one line, as "
+            "jq -c does"
+        )
+    return (
+        "an object on each line. Correct the file, or leave such lines out by onBadRecord: skip"
+        f"{reported}"
+    )
 
 
 def _head(path: str, scan: Scan, field: str, opened: Opener, most: int | None) -> pa.Schema | None:

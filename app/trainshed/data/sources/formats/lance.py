@@ -59,9 +59,9 @@ class Lance(Table):
             _raise_if_storage(error, scan.root)
             said = on_one_line(error)
             if wanted is None:
-                expected = f"a folder with a Lance table ({said})"
+                expected = f"a folder with a Lance table. Reported: {said}"
                 raise SpecError([Problem(f"{field}.path", scan.root, expected)]) from error
-            expected = f"a version that {scan.root} still has ({said})"
+            expected = f"a version that {scan.root} still has. Reported: {said}"
             problem = Problem(f"{field}.options.version", str(wanted), expected)
             raise SpecError([problem]) from error
         options = scan.options_as(LanceOptions).model_copy(update={"version": table.version})

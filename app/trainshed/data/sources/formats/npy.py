@@ -70,7 +70,8 @@ class Npy(Format):
             try:
                 return _promised(file, _head(file.where, opened))
             except ValueError as error:
-                expected = f"an array of numbers with rows, as numpy.save writes it ({error})"
+                expected = "an array of numbers with rows, as numpy.save writes it"
+                expected += f". Reported: {error}"
                 raise SpecError([Problem(f"{field}.path", file.where, expected)]) from error
 
         with ThreadPoolExecutor(HEADS_AT_ONCE) as pool:

@@ -101,7 +101,7 @@ def shared_schema(
         seen = pool.map(look, *zip(*_looked_at(filled), strict=True))
         schemas = [each for each in seen if each is not None]
     if not schemas:
-        expected = "a valid record among the first ones of at least one file"
+        expected = "a row that can be read among the first ones of at least one file"
         raise SpecError([Problem(f"{field}.path", files[0].where, expected)])
     for each in schemas:
         refuse_twins(each, f"{field}.path", _TWINS)
