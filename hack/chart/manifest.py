@@ -1,4 +1,4 @@
-"""manifests/install.yaml: the chart with its defaults, for people without Helm."""
+"""manifests/install.yaml: the chart for one node, for people without Helm."""
 
 import tempfile
 from pathlib import Path
@@ -8,7 +8,7 @@ from hack.tools.finder import find
 
 NAMESPACE = "trainshed"
 HEADER = """\
-# Trainshed without Helm: what charts/trainshed renders with its defaults. Made by `make generate`.
+# Trainshed without Helm, for one node without GPUs: charts/trainshed with preset=laptop. Made by `make generate`.
 #
 # KubeRay comes first; its operator then runs in the namespace `default`:
 #   kubectl apply --server-side -k "github.com/ray-project/kuberay/ray-operator/config/default?ref=v1.7.0"
@@ -38,7 +38,7 @@ def render_manifest() -> str:
             str(find("helm")),
             chart,
             "--no-hooks",
-            "--set=kuberay-operator.enabled=false",
+            "--set=kuberay-operator.enabled=false,preset=laptop",
             namespace=NAMESPACE,
         )
     return HEADER + objects

@@ -9,8 +9,8 @@ from pydantic import JsonValue
 from hack.chart.helm import CHART, render_chart
 
 Object = dict[str, JsonValue]
-# Kinds of other people's CRDs that `helm template` is told of.
-KNOWN_KINDS = ("--api-versions=monitoring.coreos.com/v1",)
+# Other people's kinds that `helm template` is told of; an upgrade need not name its storage.
+OPTIONS = ("--api-versions=monitoring.coreos.com/v1", "--is-upgrade")
 VALUES_FILES = {path.name: path for path in sorted((CHART / "ci").glob("*-values.yaml"))}
 
 
@@ -64,7 +64,7 @@ class Renderer:
         return render_chart(
             self.helm,
             self.chart,
-            *KNOWN_KINDS,
+            *OPTIONS,
             *options,
             values=(values,) if values else (),
             release=release,

@@ -46,7 +46,7 @@ class Case:
     target: Endpoint
     port: int
     want: bool
-    values: str = "default-values.yaml"
+    values: str = "gpu-values.yaml"
 
 
 CASES = {

@@ -25,8 +25,9 @@ DEFAULT = {
     "Pod": 1,  # of `helm test`
 }
 WANT: dict[str, dict[str, int]] = {
-    "default-values.yaml": {},
+    "gpu-values.yaml": {},
     "laptop-values.yaml": {},
+    "cloud-values.yaml": {},
     "autoscaling-values.yaml": {},
     "s3-values.yaml": {"PersistentVolumeClaim": 0, "NetworkPolicy": 9},
     "minio-values.yaml": {"PersistentVolumeClaim": 0, "NetworkPolicy": 9},

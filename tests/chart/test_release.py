@@ -33,7 +33,8 @@ class Space:
 
     def helm(self, verb: str, release: str, *options: str) -> str:
         """Run helm with the chart where the verb takes one; KubeRay itself stays out."""
-        chart = (str(self.chart), "--set=kuberay-operator.enabled=false")
+        values = "kuberay-operator.enabled=false,storage.claim.accessModes={ReadWriteMany}"
+        chart = (str(self.chart), f"--set={values}")
         words = chart if verb in {"install", "upgrade"} else ()
         return self.control_plane.helm(verb, release, *words, "-n", self.namespace, *options)
 

@@ -80,9 +80,9 @@
 {{/* Takes $. */}}
 {{- define "trainshed.checkGroups" -}}
 {{- $enabled := 0 -}}
-{{- range $name, $values := .Values.groups -}}
+{{- range $name := keys .Values.groups | sortAlpha -}}
 {{- $field := printf "groups.%s" $name -}}
-{{- $group := include "trainshed.group" (list $ $values) | fromYaml -}}
+{{- $group := include "trainshed.group" (list $ $name) | fromYaml -}}
 {{- if $group.enabled -}}
 {{- $enabled = add1 $enabled -}}
 {{- if not (regexMatch "^[a-z]([-a-z0-9]{0,28}[a-z0-9])?$" $name) -}}
@@ -162,7 +162,7 @@
 
 {{/* What cannot be changed of a claim that this release has made. Takes $. */}}
 {{- define "trainshed.checkClaim" -}}
-{{- $claim := .Values.storage.claim -}}
+{{- $claim := include "trainshed.claim" . | fromYaml -}}
 {{- $found := include "trainshed.ownClaim" . | fromYaml -}}
 {{- if and $found (not .Values.storage.url) (not .Values.storage.existingClaim) -}}
 {{- $modes := $found.spec.accessModes | sortAlpha -}}

@@ -1,20 +1,42 @@
+{{/* What the preset says where values say nothing, as YAML. Takes $. */}}
+{{- define "trainshed.preset" -}}
+{{- get (.Files.Get "files/presets.yaml" | fromYaml) .Values.preset | toYaml -}}
+{{- end -}}
+
 {{/*
-A group with its defaults filled in, as YAML. Takes (list $ GROUP). Written out because merge functions
-take `false` and 0 for "not said".
+A group with its defaults filled in, as YAML: the preset's, then groupDefaults, then its own. Takes (list $ NAME).
+Written out because merge functions take `false` and 0 for "not said".
 */}}
 {{- define "trainshed.group" -}}
 {{- $root := index . 0 -}}
-{{- $group := default dict (index . 1) -}}
-{{- $merged := deepCopy $root.Values.groupDefaults -}}
-{{- range $key, $value := omit $group "resources" -}}
+{{- $preset := include "trainshed.preset" $root | fromYaml -}}
+{{- $ofPreset := dig "groups" (index . 1) dict $preset -}}
+{{- $merged := deepCopy $preset.group -}}
+{{- range $layer := list $ofPreset $root.Values.groupDefaults (index $root.Values.groups (index . 1) | default dict) -}}
+{{- range $key, $value := omit $layer "resources" -}}
+{{- if not (kindIs "invalid" $value) -}}
 {{- $_ := set $merged $key $value -}}
 {{- end -}}
-{{- range $part, $amounts := $group.resources -}}
+{{- end -}}
+{{- $_ := set $merged "resources" (include "trainshed.resources" (list $merged.resources $layer.resources) | fromYaml) -}}
+{{- end -}}
+{{- toYaml $merged -}}
+{{- end -}}
+
+{{/* Requests and limits with those that are set in place of the defaults, as YAML. Takes (list DEFAULTS RESOURCES). */}}
+{{- define "trainshed.resources" -}}
+{{- $merged := deepCopy (index . 0) -}}
+{{- range $part, $amounts := index . 1 -}}
 {{- range $name, $amount := $amounts -}}
-{{- $_ := set (index $merged.resources $part) $name $amount -}}
+{{- $_ := set (index $merged $part) $name $amount -}}
 {{- end -}}
 {{- end -}}
 {{- toYaml $merged -}}
+{{- end -}}
+
+{{- define "trainshed.headResources" -}}
+{{- $preset := include "trainshed.preset" . | fromYaml -}}
+{{- include "trainshed.resources" (list $preset.head.resources .Values.head.resources) -}}
 {{- end -}}
 
 {{/* Requests and limits of one worker, GPUs among the limits. Takes a filled group. */}}

@@ -29,10 +29,9 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Where these defaults are no longer those of values.yaml every release with an address is refused. */}}
 {{- define "trainshed.checkNoVolume" -}}
 {{- $storage := .Values.storage -}}
-{{- $claim := dict "name" "trainshed-storage" "size" "100Gi" "accessModes" (list "ReadWriteMany") "storageClass" "" -}}
+{{- $claim := dict "name" "trainshed-storage" "size" "" "accessModes" list "storageClass" "" -}}
 {{- $both := "storage.url and storage.%s are both set: runs have one home, choose" -}}
 {{- if $storage.existingClaim -}}
 {{- fail (printf $both "existingClaim") -}}
@@ -134,7 +133,12 @@
 
 {{- define "trainshed.checkVolume" -}}
 {{- $storage := .Values.storage -}}
-{{- include "trainshed.checkQuantity" (list "storage.claim.size" $storage.claim.size) -}}
+{{- $claim := $storage.claim -}}
+{{- include "trainshed.checkQuantity" (list "storage.claim.size" (include "trainshed.claim" . | fromYaml).size) -}}
+{{- $is_named := or $storage.existingClaim $claim.storageClass $claim.accessModes -}}
+{{- if and .Release.IsInstall (ne .Values.preset "laptop") (not $is_named) -}}
+{{- fail (printf "storage: got neither a bucket nor a volume; expected one that all nodes reach, because runs are stored there. Set storage.url=s3://BUCKET/PREFIX (or gs://, abfs://), or storage.existingClaim, or storage.claim.storageClass to a class with ReadWriteMany. On one node without GPUs set preset=laptop") -}}
+{{- end -}}
 {{- if not (regexMatch "^/[^ ]*[^/ ]$" $storage.mountPath) -}}
 {{- fail (printf "storage.mountPath is %q: write an absolute path" $storage.mountPath) -}}
 {{- end -}}
