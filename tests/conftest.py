@@ -16,6 +16,7 @@ pytest_plugins = [
     "tests.control_plane.plugin",
     "tests.gates",
     "tests.ray_starts",
+    "tests.app.ray_head",  # imports the count of starts
     "tests.s3",
     "tests.azure",
     "tests.web",

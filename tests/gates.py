@@ -9,7 +9,7 @@ import pytest
 
 # Tests of one group run one after another in one process, and so share what its fixtures start.
 GROUPS = {"control_plane": "API server", "renderer": "rendered chart"}
-KEPT_HEAD = "head"
+KEPT_HEAD, KEPT_HEAD_GROUP = "head", "kept head"
 # What a test starts, by its marker; the first that it has counts.
 STARTS = ("e2e", "control_plane", "ray", "s3")
 NOTHING = "nothing"
@@ -41,14 +41,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep together what shares an API server or a Ray."""
     for item in items:
-        if group := _group_of(item):
+        named = item.get_closest_marker("xdist_group")
+        if not named and (group := _group_of(item)):
             item.add_marker(pytest.mark.xdist_group(group))
 
 
 def _group_of(item: pytest.Item) -> str:
     asked = getattr(item, "fixturenames", ())
     if item.get_closest_marker("ray"):
-        return "kept head" if KEPT_HEAD in asked else "Ray"
+        return KEPT_HEAD_GROUP if KEPT_HEAD in asked else "Ray"
     return next((group for fixture, group in GROUPS.items() if fixture in asked), "")
 
 

@@ -1,4 +1,4 @@
-"""The Ray that tests of the app share."""
+"""Folders and buckets that tests of the app share."""
 
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -6,31 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.builders_rows import write_rows
-from tests.app.ray_head import Head, start_cluster
 from tests.azure import AzureServer
 from tests.s3 import S3Server
 from trainshed.data.loader.stats_reporter import TELLER
 from trainshed.data.sources.stage_timer import STAGE_TIMER
-from trainshed.digits import write_digits
 from trainshed.storage.bucket import Bucket
 from trainshed.storage.disk import Disk
 from trainshed.storage.folder import Folder
 
 KEY = "local/digits/attempts/1/ray"
-
-
-@pytest.fixture(scope="session")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
-    """Run a cluster with a group of nodes for each kind of work; its home holds digits and rows.
-
-    A driver that joins it costs half of one that starts a Ray: variants of runs are made here.
-    """
-    home = tmp_path_factory.mktemp("home")
-    write_digits(Disk(home))
-    write_rows(home / "rows", 240)
-    with start_cluster(home, {"gpu": 2, "cpu": 2}) as running:
-        yield running
 
 
 @pytest.fixture

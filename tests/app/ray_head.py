@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from pydantic import JsonValue
 
 from hack.cluster.ports import pick_ports
@@ -62,6 +63,23 @@ class Head:
     def joining(self) -> dict[str, str]:
         """Return the environment in which `trainshed run FILE` joins it; its home is the file's."""
         return {name: value for name, value in self.inside.items() if name != "TRAINSHED_HOME"}
+
+
+@pytest.fixture(scope="session")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
+    """Run a cluster with a group of nodes for each kind of work; its home holds digits and rows.
+
+    A driver that joins it costs half of one that starts a Ray: variants of runs are made here.
+    """
+    from tests.app.builders_rows import write_rows
+    from trainshed.digits import write_digits
+    from trainshed.storage.disk import Disk
+
+    home = tmp_path_factory.mktemp("home")
+    write_digits(Disk(home))
+    write_rows(home / "rows", 240)
+    with start_cluster(home, {"gpu": 2, "cpu": 2}) as running:
+        yield running
 
 
 @contextmanager

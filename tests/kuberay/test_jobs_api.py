@@ -3,13 +3,14 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import aiohttp
 import pytest
 
-from tests.app.ray_head import TOKEN, start_cluster
+from tests.app.ray_head import TOKEN, Head
+from tests.gates import KEPT_HEAD_GROUP
 from tests.kuberay.dashboards import Dashboards
 from tests.kuberay.drivers import finish, ignore_stop, run_until_stopped
 from tests.kuberay.jobs_api import Driver, Submission
@@ -74,18 +75,16 @@ class Client:
             await asyncio.sleep(0.05)
 
 
-@pytest.fixture(scope="module")
-def ray_dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real head with a dashboard, reached at the URL."""
-    with start_cluster(tmp_path_factory.mktemp("home"), {"head": 2}) as head:
-        yield head.address
+IN_RAY = pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.xdist_group(KEPT_HEAD_GROUP)])
 
 
-@pytest.fixture(params=["stand-in", pytest.param("ray", marks=pytest.mark.ray)])
+@pytest.fixture(params=["stand-in", IN_RAY])
 async def jobs(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
     async with aiohttp.ClientSession() as session:
         if request.param == "ray":
-            yield Client(session, request.getfixturevalue("ray_dashboard"))
+            head = request.getfixturevalue("head")
+            assert isinstance(head, Head)
+            yield Client(session, head.address)
             return
         async with Dashboards(choose) as dashboards:
             dashboards.start_head("team", "shared", token=TOKEN)
