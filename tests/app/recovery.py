@@ -14,6 +14,8 @@ from trainshed_api.names import EXIT_TERMINATED, STOPPED
 from trainshed_api.progress import Started, WorkersLost
 
 LAST_STEP = 30
+# Of make_kills: the last checkpoint before the driver is lost.
+RESUMED_AT = 16
 
 
 def make_spec(
@@ -63,7 +65,7 @@ def wait_for_the_end_of_its_ray(mark: Mark, timeout_seconds: float = 120) -> Non
 def assert_lost_and_resumed(first: Output, second: Output) -> None:
     """A run of make_kills lost a worker, and the next one went on at its last checkpoint."""
     assert any(isinstance(event, WorkersLost) for event in first.events)
-    assert resumed_step(second) == 16
+    assert resumed_step(second) == RESUMED_AT
 
 
 def make_slow(file: Path) -> dict[str, JsonValue]:
