@@ -8,9 +8,7 @@ import pytest
 
 from tests.s3 import S3Server
 
-KINDS = ("disk", pytest.param("bucket", marks=pytest.mark.s3))
-# Runs that are stopped or killed take minutes: a test has one kind of storage in `make test` and
-# both in `make e2e`.
+# Runs take minutes: a test has one kind of storage in `make test` and both in `make e2e`.
 ON_DISK = ("disk", pytest.param("bucket", marks=[pytest.mark.e2e, pytest.mark.s3]))
 IN_BUCKET = (
     pytest.param("disk", marks=pytest.mark.e2e),

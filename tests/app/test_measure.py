@@ -55,7 +55,7 @@ def test_each_stage_of_the_digits_is_told_and_what_to_change(tmp_path: Path, hea
     assert not run_folder(file).exists()
 
 
-@pytest.mark.ray
+@pytest.mark.e2e
 def test_ctrl_c_ends_it_with_what_is_known_by_then(tmp_path: Path, head: Head) -> None:
     file = write_digits_run(head, tmp_path)
     words = ("explain", str(file), "--measure", "--seconds", "300")

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.app.ray_run import ROOT, Output, trainshed
-from tests.app.storages import KINDS, Home, make_home
+from tests.app.storages import IN_BUCKET, Home, make_home
 from trainshed_api.names import EXIT_SUCCEEDED
 from trainshed_api.progress import CheckpointSaved, Evaluated, Progress, Started
 from trainshed_api.records import ResultRecord, RunRecord
@@ -16,7 +16,7 @@ QUICK_START = str(ROOT / "manifests" / "trainingrun.yaml")
 REMAINDER = 0.01
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=IN_BUCKET)
 def home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Home:
     """Return a TRAINSHED_HOME that holds the digits."""
     made = make_home(str(request.param), request, tmp_path_factory.mktemp("home"))

@@ -8,6 +8,7 @@ import pytest
 from pydantic import JsonValue
 
 from tests.app.cli_here import trainshed_here
+from tests.app.ray_head import Head
 from tests.app.ray_run import ROOT, Output, finish, run_folder, start, trainshed, write_run
 from trainshed_api.names import (
     EXIT_APPLICATION,
@@ -96,12 +97,12 @@ raise ValueError("no such digit")
 @pytest.mark.ray
 @pytest.mark.timeout(900)
 def test_failing_script_with_ray_data_shows_its_progress_and_its_own_traceback(
-    tmp_path: Path,
+    head: Head, tmp_path: Path
 ) -> None:
-    """Starts a Ray: the script, its workers and its tasks find it, and what they are told."""
+    """Joins a Ray: the script, its workers and its tasks find it, and what they are told."""
     (tmp_path / "failing.py").write_text(FAILING, encoding="utf-8")
     file = write_entrypoint(tmp_path, "python", "failing.py", env={"COLOUR": "blue"})
-    output = trainshed("run", str(file))
+    output = trainshed("run", str(file), environment=head.joining)
 
     assert output.code == EXIT_APPLICATION, output.stderr
     assert "Traceback (most recent call last)" in output.stderr

@@ -122,7 +122,7 @@ def test_trees_reach_what_plain_xgboost_does(tmp_path: Path, name: str) -> None:
     assert reached == pytest.approx(plain(tmp_path, task), rel=1e-6)
 
 
-@pytest.mark.ray
+@pytest.mark.e2e
 @pytest.mark.timeout(900)
 def test_trees_of_two_workers_reach_it_within_noise(tmp_path: Path, head: Head) -> None:
     task = TASKS["digits, ten classes"]
