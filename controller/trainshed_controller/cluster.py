@@ -9,7 +9,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from trainshed_api.json_object import as_object
-from trainshed_controller.connection import JOBS, MANAGER, PODS, RUNS, Connection, items_of, path_of
+from trainshed_controller.connection import (
+    JOBS,
+    MANAGED,
+    MERGE_PATCH,
+    PODS,
+    RUNS,
+    Connection,
+    items_of,
+    path_of,
+)
 from trainshed_controller.errors import ConflictError, GoneError
 from trainshed_controller.event import event_of
 from trainshed_controller.views import read_job, read_pod, read_run
@@ -24,9 +33,8 @@ if TYPE_CHECKING:
 # Names without what belongs to them: a page of it is small whatever people put into their objects.
 _NAMES_ALONE = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _KEY_NAME, _KEY_BYTES = "key", 32
-_JSON, _MERGE_PATCH = "application/json", "application/merge-patch+json"
-_MANAGED = {"fieldManager": MANAGER}
-_STRICT = {"fieldValidation": "Strict", **_MANAGED}
+_JSON = "application/json"
+_STRICT = {"fieldValidation": "Strict", **MANAGED}
 
 V = TypeVar("V")
 
@@ -99,7 +107,7 @@ class Cluster(Connection):
         """
         body: JsonObject = {"metadata": {"resourceVersion": view.resource_version}, "status": patch}
         path = path_of(RUNS, view.namespace, view.name, "status")
-        return read_run(await self.request("PATCH", path, _STRICT, body, _MERGE_PATCH), view)
+        return read_run(await self.request("PATCH", path, _STRICT, body, MERGE_PATCH), view)
 
     async def create_job(self, manifest: JsonObject) -> RayJobView:
         """Return the RayJob that was created. Raises ConflictError where there is one already."""
@@ -130,13 +138,13 @@ class Cluster(Connection):
         """Have the run stop after a checkpoint; it stays so until somebody says otherwise."""
         path = path_of(RUNS, view.namespace, view.name)
         body: JsonObject = {"metadata": {"uid": view.uid}, "spec": {"suspend": True}}
-        await self.request("PATCH", path, _MANAGED, body, _MERGE_PATCH)
+        await self.request("PATCH", path, MANAGED, body, MERGE_PATCH)
 
     async def scale_to_zero(self, namespace: str, deployment: str) -> None:
         """End all Pods of a Deployment."""
         path = path_of(("apis/apps/v1", "deployments"), namespace, deployment, "scale")
         body: JsonObject = {"spec": {"replicas": 0}}
-        await self.request("PATCH", path, _MANAGED, body, _MERGE_PATCH)
+        await self.request("PATCH", path, MANAGED, body, MERGE_PATCH)
 
     async def _delete(self, path: str, uid: str) -> None:
         body: JsonObject = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
@@ -162,5 +170,5 @@ class Cluster(Connection):
             "metadata": {"resourceVersion": as_object(found.get("metadata"))["resourceVersion"]},
             "data": {_KEY_NAME: base64.b64encode(made).decode()},
         }
-        await self.request("PATCH", path, _MANAGED, body, _MERGE_PATCH)
+        await self.request("PATCH", path, MANAGED, body, MERGE_PATCH)
         return made

@@ -14,7 +14,7 @@ from trainshed_api.json_object import as_object
 from trainshed_controller.errors import BugError, ExpiredError, RetryError, error_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, Callable, Mapping
     from pathlib import Path
 
     from kubernetes.aio.client.rest import RESTResponse
@@ -33,7 +33,8 @@ MANAGER = "trainshed-controller"
 _PAGE = 5
 _WATCH_SECONDS = "300"
 _FIRST_ERROR = 300
-_JSON = "application/json"
+_JSON, MERGE_PATCH = "application/json", "application/merge-patch+json"
+MANAGED = {"fieldManager": MANAGER}
 
 Kind = tuple[str, str]
 
@@ -54,11 +55,15 @@ async def configure(kubeconfig: Path | None) -> client.Configuration:
 
 
 class Connection:
-    """One connection to the API server."""
+    """One connection to the API server.
+
+    may_write: asked before each write.
+    """
 
     def __init__(self, api: client.ApiClient, timings: Timings) -> None:
         self._api = api
         self._timings = timings
+        self.may_write: Callable[[], bool] = lambda: True
 
     @classmethod
     async def connect(cls, kubeconfig: Path | None, timings: Timings) -> Self:
@@ -121,6 +126,8 @@ class Connection:
     ) -> JsonObject:
         """Return the answer; every way in which there can be none is an ApiError."""
         wanted = f"{method} {path}"
+        if method != "GET" and not self.may_write():
+            raise RetryError(f"{wanted}: another replica of the controller acts")
         try:
             seconds = self._timings.request_seconds
             answer = await self._send(method, path, query, body, content_type, accept, seconds)

@@ -92,6 +92,11 @@ class Controller:
         plan = reconcile(view, seen, self._settings, self._clock.now())
         return await self._execute(view, plan)
 
+    def begin_term(self) -> None:
+        """Forget what was decided before another replica acted."""
+        self._places.clear()
+        self._refusals.clear()
+
     def forget(self, view: RunView) -> None:
         """Forget a run that is gone."""
         self._places.pop(view.uid, None)

@@ -43,13 +43,13 @@ class JobsApi:
         self._url = url
         self._token = token
         # What is compressed may grow without bounds, and is not asked for.
-        self._session = aiohttp.ClientSession(
+        self.session = aiohttp.ClientSession(
             headers={"Accept-Encoding": "identity"}, auto_decompress=False
         )
 
     async def close(self) -> None:
         """Let go of the connections."""
-        await self._session.close()
+        await self.session.close()
 
     async def is_over(
         self, namespace: str, cluster: str, job_id: str, seconds: float
@@ -88,7 +88,7 @@ class JobsApi:
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         base = self._url.format(namespace=namespace, cluster=cluster)
         # A head must not send us on to others, with its token.
-        return self._session.get(
+        return self.session.get(
             f"{base}/api/jobs/{path}", headers=self._headers(), allow_redirects=False
         )
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
 
 from trainshed_api.names import BUCKETS
 from trainshed_controller.status import open_attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from trainshed_controller.cache import Cache
     from trainshed_controller.model import Key, RunView
@@ -71,6 +71,11 @@ class Metrics:
             "trainshed_queue_wait_seconds", "Seconds a run waited for capacity.", buckets=_SECONDS,
             registry=self.registry,
         )  # fmt: skip
+        self.leads: Callable[[], bool] = lambda: False
+        Gauge(
+            "trainshed_leader", "Whether this replica of the controller acts: 1 or 0.",
+            registry=self.registry,
+        ).set_function(lambda: float(self.leads()))  # fmt: skip
         self.registry.register(_Runs(cache))
 
     def watch(self, queue: WorkQueue) -> None:

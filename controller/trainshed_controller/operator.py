@@ -18,12 +18,13 @@ import kopf
 
 from trainshed_controller.cache import Cache
 from trainshed_controller.cluster import Cluster
-from trainshed_controller.connection import configure
+from trainshed_controller.connection import Connection, configure
 from trainshed_controller.controller import Controller
 from trainshed_controller.errors import ApiError
 from trainshed_controller.events import EventPoster
 from trainshed_controller.handlers import make_handlers
 from trainshed_controller.jobs import JobsApi
+from trainshed_controller.lease import Lease
 from trainshed_controller.metrics import Metrics
 from trainshed_controller.observe import Observer
 from trainshed_controller.port import HEALTH_LIMITS, Door, Limits, Port
@@ -31,6 +32,7 @@ from trainshed_controller.prober import Prober
 from trainshed_controller.progress import ProgressServer, health_application
 from trainshed_controller.queue import WorkQueue
 from trainshed_controller.reflector import Reflector
+from trainshed_controller.relay import Relay
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
@@ -48,6 +50,8 @@ _LIMITS = Limits()
 _STUCK_SECONDS = 120.0
 # For the Events of what was done last; Kubernetes gives a Pod 30 s.
 _PARTING_SECONDS = 3.0
+# A watch is usually much less late.
+_SETTLE_SECONDS = 1.0
 # For an answer that is on its way; aiohttp's own minute would be longer than that of Kubernetes.
 _ANSWER_SECONDS = 1.0
 
@@ -141,6 +145,12 @@ class Operator:
             door = Door(HEALTH_LIMITS)
             await _listen(stack, health, door, platform.progress_host, platform.health_port)
             key = await self._insist(cluster)
+            # A connection of its own: a renewal waits for no other request.
+            renewing = await Connection.connect(platform.kubeconfig, platform.timings)
+            stack.push_async_callback(renewing.close)
+            me = f"{platform.identity}/{platform.progress_address}"
+            lease = Lease(renewing, platform.own_namespace, platform.lease, me)
+            cluster.may_write = self._metrics.leads = lease.is_held
             prober = Prober(jobs, self._enqueue)
             stack.push_async_callback(prober.close)
             observer = Observer(self._cache, cluster, prober, platform.settings)
@@ -153,7 +163,7 @@ class Operator:
             self._metrics.watch(queue)
             progress = ProgressServer(
                 self._cache, key, observer.snapshots, queue.add, self._metrics, self.is_ready,
-                _LIMITS.body_seconds,
+                _LIMITS.body_seconds, relay=Relay(jobs.session, lease),
             )  # fmt: skip
             door = Door(_LIMITS, self._metrics.refused_connections.inc)
             host = platform.progress_host
@@ -166,21 +176,43 @@ class Operator:
                 for kind, handler in handlers.items()
             ]
             posting = asyncio.create_task(events.run(), name="events")
+            renewal = asyncio.create_task(lease.run(), name="lease")
             try:
                 async with asyncio.TaskGroup() as group:
                     for reflector in reflectors:
                         group.create_task(reflector.run(), name="reflector")
-                    group.create_task(self._work(queue, reflectors), name="work")
+                    group.create_task(self._lead(controller, queue, lease, reflectors), name="lead")
             finally:
                 await events.drain(_PARTING_SECONDS)
                 posting.cancel()
+                renewal.cancel()
+                await asyncio.wait([renewal])
 
-    async def _work(self, queue: WorkQueue, reflectors: list[Reflector]) -> None:
-        """Decide from the moment on that everything is known."""
+    async def _lead(
+        self, controller: Controller, queue: WorkQueue, lease: Lease, reflectors: list[Reflector]
+    ) -> None:
+        """Act while the Lease is held, from the moment on that everything is known."""
         for reflector in reflectors:
             await reflector.synced.wait()
         self._complete = True
-        log.info("watching %s", self._platform.own_namespace)
+        while True:
+            await lease.wait(until_held=True)
+            # What another holder wrote last is seen by then.
+            await asyncio.sleep(_SETTLE_SECONDS if lease.was_of_another else 0)
+            log.info("watching %s", self._platform.own_namespace)
+            controller.begin_term()
+            work = asyncio.create_task(self._work(queue), name="work")
+            lost = asyncio.create_task(lease.wait(until_held=False), name="lost")
+            try:
+                await asyncio.wait([work, lost], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                lost.cancel()
+                work.cancel()
+                await asyncio.wait([work])
+            if not work.cancelled():
+                work.result()
+
+    async def _work(self, queue: WorkQueue) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(queue.run(self._platform.workers), name="queue")
             while True:

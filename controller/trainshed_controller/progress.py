@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from trainshed_controller.cache import Cache
     from trainshed_controller.metrics import Metrics
     from trainshed_controller.model import RunView
+    from trainshed_controller.relay import Relay
     from trainshed_controller.snapshots import SnapshotStore
 
 _PATH = (
@@ -50,6 +51,7 @@ class ProgressServer:
         is_ready: whether the cache is complete; before, nobody can be told anything.
         body_seconds: within which a snapshot has to be there.
         clock: its date tells what is of a time to come.
+        relay: to the replica that acts; without one this is the only one.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917  # its edges, each given once
@@ -62,6 +64,7 @@ class ProgressServer:
         is_ready: Callable[[], bool],
         body_seconds: float = 10.0,
         clock: Clock | None = None,
+        relay: Relay | None = None,
     ) -> None:
         self._cache = cache
         self._key = key
@@ -71,6 +74,7 @@ class ProgressServer:
         self._is_ready = is_ready
         self._body_seconds = body_seconds
         self._clock = clock or Clock()
+        self._relay = relay
 
     def application(self) -> web.Application:
         """Return the server's routes."""
@@ -90,6 +94,8 @@ class ProgressServer:
             return self._refuse(error.status, str(error))
         if str(snapshot.attempt) != part["number"]:
             return self._refuse(422, "the snapshot is of another attempt")
+        if self._relay and (passed := await self._relay.send(request)):
+            return passed
         return self._hear(part["namespace"], part["name"], part["uid"], snapshot)
 
     async def _read(self, request: web.Request) -> Snapshot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,12 +37,19 @@ class Timings:
 
 @dataclass(frozen=True)
 class Platform:
-    """How this process is set up."""
+    """How this process is set up.
+
+    identity: of this replica; the same in its next life. progress_address: where other replicas
+    reach it, as HOST:PORT.
+    """
 
     settings: Settings
     namespaces: tuple[str, ...]
     own_namespace: str
     key_secret: str
+    lease: str
+    identity: str
+    progress_address: str
     kubeconfig: Path | None
     token_file: Path | None
     progress_host: str
@@ -67,6 +75,7 @@ def read_platform(environment: Mapping[str, str]) -> Platform:
             "nothing: a controller serves its own namespace only"
         )
     classes = get("CLASSES_FILE")
+    ip, port = get("POD_IP", "127.0.0.1"), int(_number(get, "PROGRESS_PORT", "8081"))
     kubeconfig = environment.get(KUBECONFIG, "")
     return Platform(
         settings=Settings(
@@ -80,10 +89,13 @@ def read_platform(environment: Mapping[str, str]) -> Platform:
         namespaces=(own,),
         own_namespace=own,
         key_secret=get("KEY_SECRET", "trainshed-progress-key"),
+        lease=get("LEASE", "trainshed-controller"),
+        identity=get("IDENTITY", socket.gethostname()),
+        progress_address=f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}",
         kubeconfig=Path(kubeconfig) if kubeconfig else None,
         token_file=Path(get("RAY_TOKEN_FILE")) if get("RAY_TOKEN_FILE") else None,
         progress_host=get("HOST", "0.0.0.0"),
-        progress_port=int(_number(get, "PROGRESS_PORT", "8081")),
+        progress_port=port,
         health_port=int(_number(get, "HEALTH_PORT", "8080")),
         workers=int(_number(get, "WORKERS", "32")),
         resync_seconds=_number(get, "RESYNC_SECONDS", "300"),

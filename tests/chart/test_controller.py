@@ -11,7 +11,8 @@ def told(objects: list[Object]) -> dict[str, str]:
     """Return the controller's environment."""
     [deployment] = of_kind(objects, "Deployment")
     [container] = rows(deployment, "spec", "template", "spec", "containers")
-    return {text(row, "name"): text(row, "value") for row in rows(container, "env")}
+    told = (row for row in rows(container, "env") if "value" in row)
+    return {text(row, "name"): text(row, "value") for row in told}
 
 
 def test_the_controller_is_told_which_clusters_are_shared(

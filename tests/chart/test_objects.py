@@ -18,6 +18,7 @@ DEFAULT = {
     "ClusterRole": 2,
     "Role": 4,
     "RoleBinding": 4,
+    "Lease": 1,
     "Deployment": 1,
     "Service": 1,
     "Secret": 1,

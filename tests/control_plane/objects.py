@@ -16,6 +16,7 @@ _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ACCOUNT_KINDS = {
     "ServiceAccount": Kind("/api/v1", "serviceaccounts"),
     "Secret": SECRETS,
+    "Lease": Kind("/apis/coordination.k8s.io/v1", "leases"),
     "Role": Kind(_RBAC, "roles"),
     "RoleBinding": Kind(_RBAC, "rolebindings"),
 }

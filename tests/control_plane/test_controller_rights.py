@@ -14,6 +14,7 @@ RIGHTS = {
     "pods": {"list", "watch"},
     "events": {"create"},
     "secrets": {"get", "patch"},
+    "leases.coordination.k8s.io": {"get", "patch"},
 }
 # What every account may ask: who it is, and what it may do.
 ALWAYS = {

@@ -1,0 +1,117 @@
+"""Which of several controllers acts: the one that holds a Lease of Kubernetes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from trainshed_api.json_object import as_object
+from trainshed_controller.clock import Clock
+from trainshed_controller.connection import MANAGED, MERGE_PATCH, path_of
+from trainshed_controller.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from trainshed_api.json_object import JsonObject
+    from trainshed_controller.connection import Connection
+
+log = logging.getLogger("trainshed.lease")
+
+LEASES = "apis/coordination.k8s.io/v1", "leases"
+# Others take the Lease when it was not renewed for so long. Its holder stops before that: what it
+# sent last has the rest of the time to arrive.
+_DURATION_SECONDS, _DEADLINE_SECONDS, _RETRY_SECONDS = 10, 6.0, 2.0
+_LOOK_SECONDS = 0.1
+
+
+class Lease:
+    """A Lease that this process takes when nobody else renews it.
+
+    Clocks of machines differ, so another holder's time is taken from when its last renewal was
+    seen here; kubernetes.aio's leader election goes on acting after a connection error.
+
+    holder: who holds it, as far as is known. was_of_another: whether another process held it
+    before this one took it. identity: who this process is; its next life in the
+    same Pod takes the Lease over at once.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        namespace: str,
+        name: str,
+        identity: str,
+        clock: Clock | None = None,
+    ) -> None:
+        self._connection = connection
+        self._path = path_of(LEASES, namespace, name)
+        self._clock = clock or Clock()
+        self._seen: tuple[str, float] = "", 0.0
+        self._held_until = float("-inf")
+        self.identity = identity
+        self.holder = ""
+        self.was_of_another = False
+
+    def is_held(self) -> bool:
+        """Say whether this process may act now."""
+        return self._clock.monotonic() < self._held_until
+
+    async def wait(self, *, until_held: bool) -> None:
+        """Wait until the Lease is held, or no more."""
+        while self.is_held() != until_held:
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def run(self) -> None:
+        """Take and renew the Lease until cancelled; then give it to others."""
+        try:
+            while True:
+                await self._try(self._renew())
+                await asyncio.sleep(_RETRY_SECONDS)
+        finally:
+            if self.is_held():
+                self._held_until = float("-inf")
+                await self._try(self._write(""))
+
+    async def _try(self, act: Awaitable[None]) -> None:
+        try:
+            async with asyncio.timeout(_RETRY_SECONDS):
+                await act
+        except (ApiError, TimeoutError) as error:
+            log.warning("the Lease is not renewed: %s", str(error) or "no answer")
+
+    async def _renew(self) -> None:
+        began = self._clock.monotonic()
+        found = await self._connection.request("GET", self._path)
+        version = str(as_object(found.get("metadata")).get("resourceVersion"))
+        spec = as_object(found.get("spec"))
+        self.holder = str(spec.get("holderIdentity") or "")
+        if version != self._seen[0]:
+            self._seen = version, self._clock.monotonic()
+        is_free = self._clock.monotonic() - self._seen[1] >= _DURATION_SECONDS
+        if self.holder not in ("", self.identity) and not is_free:
+            return
+        if not self.is_held():
+            self.was_of_another = bool(spec) and self.holder != self.identity
+        await self._write(self.identity)
+        self._held_until = began + _DEADLINE_SECONDS
+
+    async def _write(self, holder: str) -> None:
+        """Write who holds the Lease, unless it changed since it was read."""
+        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        body: JsonObject = {
+            "metadata": {"resourceVersion": self._seen[0]},
+            "spec": {
+                "holderIdentity": holder,
+                "leaseDurationSeconds": _DURATION_SECONDS,
+                "renewTime": now,
+                **({} if holder == self.holder else {"acquireTime": now}),
+            },
+        }
+        written = await self._connection.request(
+            "PATCH", self._path, MANAGED, body, content_type=MERGE_PATCH
+        )
+        self.holder = holder
+        version = str(as_object(written.get("metadata")).get("resourceVersion"))
+        self._seen = version, self._clock.monotonic()

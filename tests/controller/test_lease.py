@@ -1,0 +1,122 @@
+"""One replica acts at a time, and another one when it does not."""
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from http import HTTPStatus
+
+import pytest
+
+from tests.controller.api_server import Answer, ApiServer, Request, refusal
+from trainshed_api.json_object import as_object
+from trainshed_controller.clock import Clock
+from trainshed_controller.errors import RetryError
+from trainshed_controller.lease import Lease
+
+
+@dataclass
+class Replicas:
+    """Replicas that see one API server, at a time of the test's own.
+
+    are_cut: identities of those whose requests are not answered.
+    """
+
+    server: ApiServer = field(default_factory=ApiServer)
+    now: float = 0.0
+    are_cut: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.server.put("leases", {"metadata": {"name": "controller", "namespace": "team"}})
+
+    def start(self, identity: str) -> Lease:
+        """Return the Lease as a replica has it."""
+
+        async def answer(request: Request) -> Answer:
+            if identity in self.are_cut:
+                return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "etcdserver: no leader")
+            return self.server.respond(request)
+
+        clock = Clock(lambda: datetime.fromtimestamp(self.now, UTC), lambda: self.now)
+        return Lease(self.server.connect(answer), "team", "controller", identity, clock)
+
+    async def after(self, seconds: float, *leases: Lease) -> list[str]:
+        """Have the replicas look every two seconds; return who may act then."""
+        end = self.now + seconds
+        while self.now < end:
+            self.now += 2.0
+            for lease in leases:
+                await lease._try(lease._renew())
+        return [lease.identity for lease in leases if lease.is_held()]
+
+    @property
+    def holder(self) -> object:
+        """Return who holds the Lease, as it is written."""
+        return as_object(as_object(self.server.get("leases", "controller"))["spec"])[
+            "holderIdentity"
+        ]
+
+
+async def test_the_first_one_acts_and_the_other_waits() -> None:
+    replicas = Replicas()
+    first, second = replicas.start("first"), replicas.start("second")
+
+    assert await replicas.after(60, first, second) == ["first"]
+    assert second.holder == "first"
+
+
+async def test_another_takes_over_within_15_seconds_and_never_two_act() -> None:
+    replicas = Replicas()
+    first, second = replicas.start("first"), replicas.start("second")
+    await replicas.after(4, first, second)
+    replicas.are_cut.add("first")
+
+    acting = [await replicas.after(2, first, second) for _ in range(7)]
+
+    assert acting[0] == ["first"]
+    assert [] in acting  # the first one stops before the second one begins
+    assert acting[-1] == ["second"]
+    assert second.was_of_another
+
+    replicas.are_cut.clear()
+    assert await replicas.after(30, first, second) == ["second"]
+
+
+async def test_a_holder_without_an_answer_stops_by_its_own_clock() -> None:
+    replicas = Replicas()
+    lease = replicas.start("first")
+    await replicas.after(2, lease)
+
+    replicas.now += 5.9
+    assert lease.is_held()
+    replicas.now += 0.2
+    assert not lease.is_held()
+
+
+async def test_the_next_process_of_a_pod_takes_over_at_once() -> None:
+    replicas = Replicas()
+    await replicas.after(2, replicas.start("first"))
+
+    assert await replicas.after(2, replicas.start("first")) == ["first"]
+
+
+async def test_a_process_that_ends_gives_the_lease_to_others() -> None:
+    replicas = Replicas()
+    lease = replicas.start("first")
+    task = asyncio.create_task(lease.run())
+    await lease.wait(until_held=True)
+
+    task.cancel()
+    await asyncio.wait([task])
+
+    assert replicas.holder == ""
+    assert await replicas.after(2, replicas.start("second")) == ["second"]
+
+
+async def test_a_replica_that_may_not_act_sends_no_write() -> None:
+    server = ApiServer()
+    cluster = server.connect()
+    cluster.may_write = lambda: False
+
+    with pytest.raises(RetryError, match="another replica"):
+        await cluster.create_job({"metadata": {"name": "digits-1", "namespace": "team"}})
+    assert not server.asked
