@@ -14,6 +14,7 @@ import ray.train.torch
 from trainshed.boosting import matrix as matrices
 from trainshed.boosting.booster_state import BoosterState
 from trainshed.boosting.early_stopping import EarlyStopping, EarlyStoppingState
+from trainshed.boosting.feature_state import FeatureState
 from trainshed.boosting.matrix import Matrix, Share
 from trainshed.boosting.matrix_columns import MatrixColumns
 from trainshed.boosting.rounds import draws_samples, forget_samples, keep_texts, scores_of
@@ -89,7 +90,23 @@ class BoostingRun(BaseRun):
             self.world_size,
         )
         with self._loop.phase_timer.inside(WAITING):
-            return matrices.build(share, columns, like, max_bin, self._job.threads)
+            made = matrices.build(share, columns, like, max_bin, self._job.threads)
+        if like is None:
+            self._describe(made)
+        return made
+
+    def _describe(self, train: Matrix) -> None:
+        """Record in checkpoints how rows become features, and the classes of a label of texts."""
+        state = FeatureState.of(train.columns, train.categories, train.layout)
+        classes = train.categories.by_column.get(train.columns.label)
+        saver = self._loop.saver
+        saver.prediction = saver.prediction.model_copy(
+            update={
+                "state": state.model_dump(mode="json", by_alias=True),
+                "features": tuple(each.name for each in train.layout.inputs),
+                "classes": classes or saver.prediction.classes,
+            }
+        )
 
     def boost(  # noqa: PLR0913 - as xgboost.train has it
         self,

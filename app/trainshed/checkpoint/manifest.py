@@ -152,15 +152,19 @@ class Prediction(Record):
     """What a program needs to predict with a checkpoint's model, as far as it is known.
 
     `classes` are the names of the labels by number, `features` the columns that the model reads in
-    their order, `config` the arguments of `builder`. `builder` and `input_transform` are functions,
-    as `module:name`.
+    their order, `config` the arguments of `builder`. `builder`, `input_transform` and `predict` are
+    functions, as `module:name`. `dataset` is how rows were read: format and transforms as in a
+    spec, without the files. `state` is what training found in its rows.
     """
 
     classes: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     builder: str | None = None
     input_transform: str | None = None
+    predict: str | None = None
     config: dict[str, JsonValue] = Field(default_factory=dict)
+    dataset: dict[str, JsonValue] = Field(default_factory=dict)
+    state: dict[str, JsonValue] = Field(default_factory=dict)
 
 
 class Manifest(Record):

@@ -141,10 +141,6 @@ def train(config: dict[str, object]) -> None:
     max_bin = int(str(options.params.get("max_bin", DEFAULT_BINS)))
     matrix = run.matrix("train", columns, max_bin=max_bin)
     _check_classes(options, matrix)
-    run.describe_model(
-        classes=matrix.categories.by_column.get(options.label, ()),
-        features=[column.name for column in matrix.layout.inputs],
-    )
     others = {
         name: run.matrix(name, columns, like=matrix, max_bin=max_bin)
         for name in run.datasets

@@ -16,7 +16,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import trainshed
+from trainshed.checkpoint.manifest import Prediction
 from trainshed.programs.batch_columns import pick
+from trainshed.programs.class_scores import class_scores
 from trainshed.programs.label_guard import LabelGuard
 from trainshed.programs.models import mlp
 from trainshed.programs.optimizer import build_optimizer
@@ -65,14 +67,15 @@ def train(config: dict[str, object]) -> None:
     from ray.train.torch import prepare_model
 
     run = trainshed.current()
-    options, network = build_model(config)
+    options = TabularOptions.read(config)
     inputs = options.num_inputs
-    model = prepare_model(network)
+    model = prepare_model(build_model(config))
     optimizer, scheduler = build_optimizer(model, options)
     run.describe_model(
         features=options.features,
         builder=build_model,
         input_transform=join_features,
+        predict=predict,
         config=config,
     )
     run.track(model, optimizer, scheduler)
@@ -124,14 +127,23 @@ def check_rows(config: dict[str, object], columns: Mapping[str, NDArray[np.gener
     join_features(features, options.features, options.num_inputs)
 
 
-def build_model(config: dict[str, object]) -> tuple[TabularOptions, nn.Sequential]:
-    """Return the options that `config` spells and the network they describe.
+def predict(model: nn.Module, batch: dict[str, Tensor], about: Prediction) -> dict[str, Tensor]:
+    """Return the class of each row and the scores of all classes, or the number."""
+    options = TabularOptions.read(about.config)
+    outputs = model(join_features(batch, options.features, options.num_inputs))
+    if options.task == "classification":
+        return class_scores(outputs)
+    return {"prediction": outputs.float().squeeze(1)}
+
+
+def build_model(config: Mapping[str, object]) -> nn.Sequential:
+    """Return the network that `config` describes.
 
     Raises:
         SpecError: naming `spec.config.<name>`.
     """
     options = TabularOptions.read(config)
-    return options, mlp.build(options.num_inputs, options.widths, options.outputs, options.dropout)
+    return mlp.build(options.num_inputs, options.widths, options.outputs, options.dropout)
 
 
 def build_judge(options: TabularOptions, dataset: str) -> "Classification | Regression":

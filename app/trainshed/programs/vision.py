@@ -12,12 +12,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import trainshed
+from trainshed.checkpoint.manifest import Prediction
 from trainshed.programs.batch_columns import pick
+from trainshed.programs.class_scores import class_scores
 from trainshed.programs.images import SampleImages, to_model_input
 from trainshed.programs.label_guard import LabelGuard
 from trainshed.programs.models import cnn, vit
 from trainshed.programs.optimizer import build_optimizer
-from trainshed.programs.options import ImageOptions, fault
+from trainshed.programs.options import fault
 
 
 def train(config: dict[str, object]) -> None:
@@ -26,10 +28,12 @@ def train(config: dict[str, object]) -> None:
     from ray.train.torch import prepare_model
 
     run = trainshed.current()
-    options, network = build_model(config)
-    model = prepare_model(network)
+    options = read_options(config)
+    model = prepare_model(build_model(config))
     optimizer, scheduler = build_optimizer(model, options)
-    run.describe_model(builder=build_model, input_transform=to_model_input, config=config)
+    run.describe_model(
+        builder=build_model, input_transform=to_model_input, predict=predict, config=config
+    )
     run.track(model, optimizer, scheduler)
     train_labels = LabelGuard("train", "label", options.classes)
     valid_labels = LabelGuard("valid", "label", options.classes)
@@ -76,24 +80,36 @@ def check_rows(config: dict[str, object], columns: Mapping[str, NDArray[np.gener
     Raises:
         ValueError: naming the column.
     """
-    with torch.device("meta"):
-        options, _ = build_model(config)
     pick(columns, "label")
-    to_model_input(torch.from_numpy(pick(columns, "image").copy()), options)
+    to_model_input(torch.from_numpy(pick(columns, "image").copy()), read_options(config))
 
 
-def build_model(config: dict[str, object]) -> tuple[ImageOptions, nn.Module]:
-    """Return the options that `config` spells and the network they describe.
+def predict(model: nn.Module, batch: dict[str, Tensor], about: Prediction) -> dict[str, Tensor]:
+    """Return the class of each picture and the scores of all classes."""
+    images = pick(batch, "image")
+    return class_scores(model(to_model_input(images, read_options(about.config))))
+
+
+def read_options(config: Mapping[str, object]) -> cnn.CnnOptions | vit.VitOptions:
+    """Return the options that `config` spells.
 
     Raises:
         SpecError: naming `spec.config.<name>`.
     """
     match config.get("model", "cnn"):
         case "cnn":
-            cnn_options = cnn.CnnOptions.read(config)
-            return cnn_options, cnn.build(cnn_options)
+            return cnn.CnnOptions.read(config)
         case "vit":
-            vit_options = vit.VitOptions.read(config)
-            return vit_options, vit.build(vit_options)
+            return vit.VitOptions.read(config)
         case other:
             raise fault("model", other, "cnn or vit")
+
+
+def build_model(config: Mapping[str, object]) -> nn.Module:
+    """Return the network that `config` describes.
+
+    Raises:
+        SpecError: naming `spec.config.<name>`.
+    """
+    options = read_options(config)
+    return cnn.build(options) if isinstance(options, cnn.CnnOptions) else vit.build(options)

@@ -131,13 +131,14 @@ class BaseRun:
         """Replace numbers by their sums over all ranks. A collective."""
         self._loop.control.sum(torch.from_numpy(numbers))
 
-    def describe_model(
+    def describe_model(  # noqa: PLR0913 - the fields of a description
         self,
         *,
         classes: Sequence[str] = (),
         features: Sequence[str] = (),
         builder: Callable[..., object] | None = None,
         input_transform: Callable[..., object] | None = None,
+        predict: Callable[..., object] | None = None,
         config: Mapping[str, object] | None = None,
     ) -> None:
         """Record in the manifest of every checkpoint what a program needs for prediction.
@@ -147,18 +148,25 @@ class BaseRun:
             features: columns that the model reads, in their order.
             builder: function that builds the model.
             input_transform: function that converts a batch to the model's input.
+            predict: function that `trainshed predict` calls with the model and a batch, and with
+                this description if it has a third parameter; returns the predictions, or several
+                columns by name.
             config: arguments of the builder; plain values.
 
         Raises:
             ValidationError: if the config has values that JSON lacks.
         """
+        known = self._loop.saver.prediction
         self._loop.saver.prediction = Prediction.model_validate(
             {
-                "classes": classes or self._loop.saver.prediction.classes,
-                "features": features,
+                "classes": classes or known.classes,
+                "features": features or known.features,
                 "builder": builder and _name_of(builder),
                 "input_transform": input_transform and _name_of(input_transform),
+                "predict": predict and _name_of(predict),
                 "config": dict(config or {}),
+                "dataset": known.dataset,
+                "state": known.state,
             }
         )
 
