@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from trainshed.predict.trained_model import TrainedModel
     from trainshed.worker.current import Run
 
 __version__ = "0.1.0"
-__all__ = ["current"]
+__all__ = ["current", "load"]
 
 
 def current() -> Run:
@@ -26,3 +27,19 @@ def current() -> Run:
     from trainshed.worker.current import Run
 
     return active(Run)
+
+
+def load(run: str, device: str | None = None) -> TrainedModel:
+    """Return the trained model of a run: the best checkpoint if the run names one, or the newest.
+
+    Args:
+        run: a run's name, its TrainingRun file, or the path or address of its folder or of a
+            checkpoint.
+        device: of a PyTorch model, such as "cpu"; by default the GPU if there is one.
+
+    Raises:
+        SpecError: if there is no such checkpoint, or it lacks what prediction needs.
+    """
+    from trainshed.predict.trained_model import load_model
+
+    return load_model(run, device)

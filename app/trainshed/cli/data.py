@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from trainshed.cli.data_options import as_bytes, located, of_rows, with_processes
+from trainshed.cli.printing import print_lines, print_table
 from trainshed.planning.paths import SAMPLES
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from rich.console import RenderableType
+    from collections.abc import Sequence
 
     from trainshed.inspect.generated_rows import GeneratedRows
     from trainshed.inspect.inputs import RowInput
@@ -79,9 +76,9 @@ def show(given: RowInput | GeneratedRows, rows: int) -> None:
     # What leaves early, as `| head -1` does, must not leave Ray at work.
     with contextlib.closing(first_rows(given, rows)) as found:
         if not sys.stdout.isatty():
-            _print_lines(as_json(row) for row in found)
+            print_lines(as_json(row) for row in found)
         elif kept := list(found):
-            _print(rows_table(kept))
+            print_table(rows_table(kept))
         else:
             click.echo("no rows")
 
@@ -98,9 +95,9 @@ def schema(given: RowInput | GeneratedRows) -> None:
 
     found = describe(given)
     if sys.stdout.isatty():
-        _print(schema_table(found))
+        print_table(schema_table(found))
     else:
-        _print_lines([found.model_dump(mode="json", by_alias=True)])
+        print_lines([found.model_dump(mode="json", by_alias=True)])
 
 
 @data.command()
@@ -138,10 +135,10 @@ def _print_counts(title: str, counts: Sequence[tuple[object, int]]) -> None:
     from trainshed.inspect.values import as_key
 
     if sys.stdout.isatty():
-        _print(counts_table(title, counts))
+        print_table(counts_table(title, counts))
     else:
         number = "rows" if title != "rows" else "count"  # of a column with that name
-        _print_lines({title: as_key(kind), number: rows} for kind, rows in counts)
+        print_lines({title: as_key(kind), number: rows} for kind, rows in counts)
 
 
 @data.command()
@@ -168,9 +165,9 @@ def stats(given: RowInput | GeneratedRows, columns_meant: tuple[str, ...], proce
     with bar("reading", given.fragments, sys.stderr) as told:
         found = summarize(given, columns_meant, processes, told)
     if not sys.stdout.isatty():
-        _print_lines(each.model_dump(mode="json", by_alias=True) for each in found)
+        print_lines(each.model_dump(mode="json", by_alias=True) for each in found)
     elif found:
-        _print(summaries_table(found))
+        print_table(summaries_table(found))
     else:
         click.echo("no rows")
 
@@ -221,21 +218,3 @@ def write(  # noqa: PLR0913, PLR0917 - the options of a command
         f"{say_count(done.rows)} rows in {say_count(done.files)} file{'s' * (done.files != 1)}, "
         f"{say_bytes(done.bytes)}: {to}"
     )
-
-
-def _print(found: RenderableType) -> None:
-    from rich.console import Console
-
-    Console(file=sys.stdout).print(found)
-
-
-def _print_lines(found: Iterable[object]) -> None:
-    try:
-        for each in found:
-            click.echo(json.dumps(each))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # `| head -1` closed the pipe. Python would flush the rest at exit, and fail.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)

@@ -83,23 +83,7 @@ def of_rows(command: Callable[..., None]) -> Callable[..., None]:
         if given.left_out and (said := given.left_out.say()):
             click.echo(say_plainly(said), err=True)
 
-    changed = click.option(
-        "--columns", metavar="A,B", callback=_split, help="Columns to read. Default: all."
-    )(with_rows)
-    changed = click.option(
-        "--option",
-        "options",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="Option of the format, such as delimiter=';'. The value is YAML.",
-    )(changed)
-    changed = click.option(
-        "--format",
-        "form",
-        type=click.Choice(FORMATS),
-        metavar="FORMAT",
-        help="Format of the files. Default: that of their endings.",
-    )(changed)
+    changed = format_options(with_rows)
     changed = click.option("--raw", is_flag=True, help="Do not apply the dataset's transforms.")(
         changed
     )
@@ -107,6 +91,27 @@ def of_rows(command: Callable[..., None]) -> Callable[..., None]:
         "--dataset", metavar="NAME", help="Dataset of the TrainingRun file SOURCE."
     )(changed)
     return click.argument("source")(changed)
+
+
+def format_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add --format, --option and --columns to a command."""
+    changed = click.option(
+        "--columns", metavar="A,B", callback=_split, help="Columns to read. Default: all."
+    )(command)
+    changed = click.option(
+        "--option",
+        "options",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Option of the format, such as delimiter=';'. The value is YAML.",
+    )(changed)
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(FORMATS),
+        metavar="FORMAT",
+        help="Format of the files. Default: that of their endings.",
+    )(changed)
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from trainshed.cli.apply import apply
 from trainshed.cli.data import data
 from trainshed.cli.explain import explain
 from trainshed.cli.jobs import delete, list_jobs, logs, status, stop
+from trainshed.cli.predict import predict
 from trainshed.cli.render import render
 from trainshed.cli.report import report
 from trainshed.cli.run import run
@@ -32,7 +33,7 @@ def cli() -> None:
     """Train a model from one TrainingRun file."""
 
 
-HERE = (run, validate, explain, render, report, data, storage)
+HERE = (run, predict, validate, explain, render, report, data, storage)
 IN_A_CLUSTER = (apply, submit, status, logs, stop, list_jobs, delete)
 for command in (*HERE, *IN_A_CLUSTER):
     cli.add_command(command)

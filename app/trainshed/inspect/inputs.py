@@ -31,13 +31,12 @@ from trainshed_api.loading import load_file, set_value
 from trainshed_api.rows import ReadSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pydantic import JsonValue
 
     from trainshed.data.sampler.fragments import Fragment, Source
     from trainshed.data.sampler.function import Function
-    from trainshed.storage.folder import Folder
     from trainshed_api.formats import FormatName
     from trainshed_api.v1alpha1 import DatasetSpec, TrainingRun
 
@@ -94,7 +93,11 @@ class RowInput:
 
 
 def open_files(
-    text: str, form: FormatName | None, given: Sequence[str], columns: Sequence[str]
+    text: str,
+    form: FormatName | None,
+    given: Sequence[str],
+    columns: Sequence[str],
+    known: Mapping[str, JsonValue] | None = None,
 ) -> RowInput:
     """Return the rows of files.
 
@@ -103,15 +106,16 @@ def open_files(
         form: format of the files; None to infer it from their names.
         given: the format's options, "name=value" each.
         columns: to read; empty for all.
+        known: options that hold unless `given` replaces them.
 
     Raises:
         SpecError: naming the wrong argument of the command.
         InfrastructureError: if the storage does not return what is needed.
     """
+    form = form or format_of(text)
     at = locate_source(text, Disk(Path.cwd()), SOURCE)
-    form = form or _format_told(at)
     try:
-        options = _options(given)
+        options = _options(given, dict(known or {}))
         options_of(form, options)
         read = ReadSpec.model_validate(
             {"format": form, "path": text, "columns": list(columns), "options": options}
@@ -189,17 +193,24 @@ def _made(
     return GeneratedRows(plan, max(cpus, run.spec.data.cpus), run.spec.env)
 
 
-def _format_told(at: Folder) -> FormatName:
-    """Return the format that file names imply.
+def format_of(text: str, otherwise: FormatName | None = None) -> FormatName:
+    """Return the format that the names of files imply.
+
+    Args:
+        text: a path or an address of a file or a folder.
+        otherwise: the format if names imply none.
 
     Raises:
-        SpecError: if they imply none, or several.
+        SpecError: if they imply several, or none.
     """
+    at = locate_source(text, Disk(Path.cwd()), SOURCE)
     if is_web(str(at)):
         names = [urlsplit(str(at)).path.rpartition("/")[2]]
     elif at.name and READS.read(lambda: at.parent.stat(at.name)):
         names = [at.name]
     elif READS.read((at / _DELTA).exists):
+        if otherwise == "delta":
+            return otherwise
         expected = (
             "--format delta for the rows of this table, or --format parquet for all its files"
         )
@@ -209,6 +220,8 @@ def _format_told(at: Folder) -> FormatName:
     found = formats_of(names)
     if len(found) == 1:
         return found[0]
+    if otherwise and not found and names:
+        return otherwise
     if found:
         expected = f"files of one format, or --format with one of {', '.join(found)}"
     elif names:
@@ -218,8 +231,7 @@ def _format_told(at: Folder) -> FormatName:
     raise SpecError([Problem(SOURCE, str(at), expected)])
 
 
-def _options(given: Sequence[str]) -> dict[str, JsonValue]:
-    options: dict[str, JsonValue] = {}
+def _options(given: Sequence[str], options: dict[str, JsonValue]) -> dict[str, JsonValue]:
     for each in given:
         name, equals, value = each.partition("=")
         if not equals:

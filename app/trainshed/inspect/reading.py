@@ -70,7 +70,7 @@ def chunks(how: Reading, fragment: Fragment, tell: Tell | None) -> Iterator[Colu
     return (columns for columns, _ in read_rows(replace(how, tell=tell), fragment, 0))
 
 
-def _read(how: Reading, fragment: Fragment) -> Iterator[Columns]:
+def read_untransformed(how: Reading, fragment: Fragment) -> Iterator[Columns]:
     """Yield the rows of a fragment, before the transforms."""
     wanted = columns_to_read(how.scan, how.columns)
     tables = read_fragment(how.scan, fragment, wanted, how.chunk_rows)
@@ -112,7 +112,7 @@ def samples(given: RowInput) -> list[tuple[Columns, Columns]]:
             pair = [next(chunks(way, fragments[place], given.left_out), {}) for way in ways]
             found += [(pair[0], pair[1])] if num_rows(pair[0]) else []
             continue
-        tables = islice(_read(how, fragments[place]), SAMPLE_TABLES)
+        tables = islice(read_untransformed(how, fragments[place]), SAMPLE_TABLES)
         read = next((table for table in tables if num_rows(table)), None)
         if read is not None:
             found.append((read, transform(read, how.transforms)))

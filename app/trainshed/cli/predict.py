@@ -1,0 +1,133 @@
+"""`trainshed predict RUN SOURCE`: predictions of a trained run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from trainshed.cli.data_options import format_options
+from trainshed.cli.printing import print_lines, print_table
+from trainshed_api.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from trainshed.predict.batch_prediction import BatchPrediction
+    from trainshed.predict.trained_model import TrainedModel
+    from trainshed_api.formats import FormatName
+
+BATCH_ROWS = 1024
+
+
+@click.command()
+@click.argument("run")
+@click.argument("source")
+@format_options
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="New file for all rows: .jsonl or .parquet.",
+)
+@click.option("--scores", is_flag=True, help="Also the scores of all classes.")
+@click.option(
+    "--rows", type=click.IntRange(min=1), default=10, show_default=True, help="Rows on a terminal."
+)
+@click.option(
+    "--batch-size",
+    type=click.IntRange(min=1),
+    default=BATCH_ROWS,
+    show_default=True,
+    help="Rows of a batch.",
+)
+@click.option(
+    "--code",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=Path(),
+    help="Folder of your modules. Default: this one.",
+)
+@click.option("--cpu", is_flag=True, help="Predict without a GPU.")
+def predict(  # noqa: PLR0913, PLR0917 - the options of a command
+    run: str,
+    source: str,
+    form: FormatName | None,
+    options: tuple[str, ...],
+    columns: tuple[str, ...],
+    output: Path | None,
+    scores: bool,
+    rows: int,
+    batch_size: int,
+    code: Path,
+    cpu: bool,
+) -> None:
+    """Predict the rows of SOURCE with the model of RUN.
+
+    RUN is a run's name, its TrainingRun file, or the path or address of its folder or of a
+    checkpoint. SOURCE is a file, a folder or an address, read as the training data were, or one
+    row as a JSON object. Without --output a terminal shows the first rows, and a pipe gets one
+    JSON object a row. An interrupted command continues when it is run again.
+    """
+    from trainshed.predict.batch_prediction import BatchPrediction, open_rows
+    from trainshed.predict.trained_model import load_model
+
+    sys.path.insert(0, str(code.absolute()))
+    model = load_model(run, "cpu" if cpu else None)
+    if source.lstrip().startswith("{"):
+        if output:
+            expected = "no value for one row. Redirect the output to a file"
+            raise SpecError([Problem("--output", str(output), expected)])
+        _predict_row(model, source, with_scores=scores)
+        return
+    given = open_rows(source, model, form, options, columns)
+    prediction = BatchPrediction(model, given, batch_size, with_scores=scores)
+    if output:
+        _write(prediction, output)
+        return
+    from trainshed.inspect.values import as_json
+    from trainshed.predict.part_files import rows_of
+
+    found = chain.from_iterable(map(rows_of, prediction.tables()))
+    if sys.stdout.isatty():
+        _print_first(list(islice(found, rows + 1)), rows)
+    else:
+        print_lines(as_json(row) for row in found)
+
+
+def _predict_row(model: TrainedModel, text: str, *, with_scores: bool) -> None:
+    from trainshed.inspect.values import as_json
+    from trainshed.predict.batch_prediction import SCORES
+
+    try:
+        row = json.loads(text)
+    except ValueError as error:
+        expected = f"a JSON object ({error}), or the path of a file"
+        raise SpecError([Problem("SOURCE", text, expected)]) from error
+    found = {name: values[0] for name, values in model.predict([row]).items()}
+    if not with_scores:
+        found.pop(SCORES, None)
+    print_lines([as_json({**row, **found})])
+
+
+def _write(prediction: BatchPrediction, output: Path) -> None:
+    from trainshed.display.formatting import say_count
+    from trainshed.inspect.read_progress import bar
+
+    with bar("predicting", prediction.fragments, sys.stderr) as told:
+        rows = prediction.write(output, told)
+    click.echo(f"{say_count(rows)} rows predicted: {output}")
+
+
+def _print_first(found: Sequence[Mapping[str, object]], rows: int) -> None:
+    from trainshed.inspect.text_tables import rows_table
+
+    if not found:
+        click.echo("no rows")
+        return
+    print_table(rows_table(found[:rows]))
+    if len(found) > rows:
+        click.echo(f"the first {rows} rows; --output FILE writes all")

@@ -1,0 +1,5 @@
+"""Predictions of trained runs: find a checkpoint, load its model, read rows, write predictions.
+
+Nothing here trains, starts Ray or is imported by a run. A framework has one module with a class
+that satisfies `predictor.Predictor`.
+"""

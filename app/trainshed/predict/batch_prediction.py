@@ -1,0 +1,142 @@
+"""Predictions for the rows of files, in batches."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import Field, JsonValue
+
+from trainshed.data.sources.column_arrays import num_rows
+from trainshed.inspect.inputs import format_of, open_files
+from trainshed.inspect.reading import read_untransformed
+from trainshed.predict.part_files import PartFiles
+from trainshed_api.formats import FormatName
+from trainshed_api.progress import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from trainshed.data.sampler.fragments import Fragment
+    from trainshed.data.sources.column_arrays import Array, Columns
+    from trainshed.inspect.inputs import RowInput
+    from trainshed.predict.trained_model import TrainedModel
+
+# Of a classifier: the scores of all classes, shape (rows, classes).
+SCORES = "scores"
+
+
+class BatchPrediction:
+    """A model and the rows of files.
+
+    Args:
+        model: the model.
+        given: the rows.
+        batch_rows: rows of a batch.
+        with_scores: whether to include the scores of all classes.
+    """
+
+    def __init__(
+        self, model: TrainedModel, given: RowInput, batch_rows: int, *, with_scores: bool
+    ) -> None:
+        self._model = model
+        self._given = given
+        self._batch_rows = batch_rows
+        self._with_scores = with_scores
+
+    @property
+    def fragments(self) -> Sequence[Fragment]:
+        """Return the parts of the files."""
+        return self._given.fragments
+
+    def tables(self) -> Iterator[Columns]:
+        """Yield all rows in order, with their predictions."""
+        for fragment in self.fragments:
+            yield from self._predicted(fragment)
+
+    def write(self, file: Path, told: Callable[[Fragment], None]) -> int:
+        """Write all predictions, except those that an interrupted call has written.
+
+        Args:
+            file: new; its ending is the format.
+            told: called with each fragment that is done.
+
+        Returns:
+            Rows that this call has predicted.
+
+        Raises:
+            SpecError: if the file exists or has another ending.
+            DataError: if rows cannot be read or predicted.
+        """
+        source = self._given.source
+        parts = PartFiles(file, self._identity(), source.scan.schema or source.schema)
+        rows = 0
+        for number, fragment in enumerate(self.fragments):
+            if not parts.has(number):
+                rows += parts.write(number, self._predicted(fragment))
+            told(fragment)
+        parts.finish(len(self.fragments))
+        return rows
+
+    def _predicted(self, fragment: Fragment) -> Iterator[Columns]:
+        how = self._given.unrounded().reading(self._batch_rows)
+        for table in read_untransformed(how, fragment):
+            if num_rows(table):
+                predicted = self._model.predict_table(_plain(table))
+                if not self._with_scores:
+                    predicted.pop(SCORES, None)
+                shown = {name: each for name, each in table.items() if _identifies(each)}
+                yield {**shown, **predicted}
+
+    def _identity(self) -> str:
+        manifest = self._model.manifest
+        of_model = (str(self._model.checkpoint), manifest.position, manifest.files)
+        said = repr((of_model, self._given.source.fragments, self._with_scores))
+        return hashlib.sha256(said.encode()).hexdigest()
+
+
+def open_rows(
+    text: str,
+    model: TrainedModel,
+    form: FormatName | None,
+    options: Sequence[str],
+    columns: Sequence[str],
+) -> RowInput:
+    """Return the rows of files, read as the dataset that trained was; arguments: `open_files`.
+
+    Raises:
+        SpecError: naming the wrong argument of the command.
+        InfrastructureError: if the storage does not return what is needed.
+    """
+    read = ReadOfTraining.model_validate(model.manifest.prediction.dataset.get("read", {}))
+    form = form or format_of(text, read.format)
+    known = read.options if form == read.format else {}
+    if form == "images":  # whose folders may have any names
+        known = {**known, "labels": "none"}
+        columns = columns or ("image", "path")
+    return open_files(text, form, options, columns, known)
+
+
+class ReadOfTraining(Record):
+    """What a manifest records of `read`."""
+
+    format: FormatName | None = None
+    options: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+def _plain(table: Columns) -> Columns:
+    """Return columns as transforms get them: floats for integers with missing values."""
+    return {
+        name: np.ma.filled(each.astype(np.float64), np.nan) if np.ma.isMA(each) else each
+        for name, each in table.items()
+    }
+
+
+def _identifies(array: Array) -> bool:
+    """Return whether a column has one number, text or time for each row, not bytes or lists."""
+    if array.dtype != object:
+        return array.ndim == 1
+    held = (bytes, bytearray, memoryview, np.ndarray, list, dict)
+    return array.ndim == 1 and not any(isinstance(value, held) for value in array.tolist())

@@ -1,0 +1,173 @@
+"""Predictions on a disk: one part for each fragment, joined at the end.
+
+A part gets its name when it is complete. A killed prediction continues with the parts that exist.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, BinaryIO, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trainshed.inspect.to_arrow import schema_of, to_arrow
+from trainshed.inspect.values import as_json
+from trainshed_api.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from trainshed.data.sources.column_arrays import Columns
+
+_IDENTITY = "identity"
+# Rows of a row group, from which readers profit.
+_GROUP_ROWS = 2**16
+
+
+class PartFormat(Protocol):
+    """A format of the output."""
+
+    def write(self, tables: Iterable[Columns], file: Path) -> int:
+        """Write a part and return its rows."""
+        ...
+
+    def join(self, parts: Sequence[Path], file: Path) -> None:
+        """Write one file with the rows of all parts."""
+        ...
+
+
+class PartFiles:
+    """The parts of an output file.
+
+    Args:
+        file: the output, of which `.jsonl` or `.parquet` is the ending.
+        identity: of model and rows; parts of others are discarded.
+        schema: of the rows' files, if they have one.
+
+    Raises:
+        SpecError: if the file exists, or has another ending.
+    """
+
+    def __init__(self, file: Path, identity: str, schema: pa.Schema | None) -> None:
+        if file.exists():
+            expected = "a new file. Delete it, or choose another name"
+            raise SpecError([Problem("--output", str(file), expected)])
+        self._file = file
+        self._format = _format_of(file, schema)
+        self._folder = file.with_name(f"{file.name}.parts")
+        mark = self._folder / _IDENTITY
+        if not (mark.exists() and mark.read_text(encoding="ascii") == identity):
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.mkdir(parents=True)
+            mark.write_text(identity, encoding="ascii")
+
+    def has(self, number: int) -> bool:
+        """Return whether a part is complete."""
+        return self._part(number).exists()
+
+    def write(self, number: int, tables: Iterable[Columns]) -> int:
+        """Write a part and return its rows."""
+        aside = self._folder / "underway"
+        rows = self._format.write(tables, aside)
+        aside.rename(self._part(number))
+        return rows
+
+    def finish(self, count: int) -> None:
+        """Join all parts into the output, and delete them."""
+        aside = self._folder / "joined"
+        self._format.join([self._part(number) for number in range(count)], aside)
+        aside.rename(self._file)
+        shutil.rmtree(self._folder)
+
+    def _part(self, number: int) -> Path:
+        return self._folder / f"part-{number:06}"
+
+
+class JsonLines:
+    """One JSON object for each row."""
+
+    def write(self, tables: Iterable[Columns], file: Path) -> int:
+        """Write a part and return its rows."""
+        rows = 0
+        with file.open("w", encoding="utf-8") as opened:
+            for table in tables:
+                for row in rows_of(table):
+                    opened.write(f"{json.dumps(as_json(row), ensure_ascii=False)}\n")
+                    rows += 1
+        return rows
+
+    def join(self, parts: Sequence[Path], file: Path) -> None:
+        """Write one file with the rows of all parts."""
+        with file.open("wb") as joined:
+            for part in parts:
+                _append(part, joined)
+
+
+class Parquet:
+    """Parquet with the types of the first rows.
+
+    schema: of the rows' files, if they have one.
+    """
+
+    def __init__(self, schema: pa.Schema | None) -> None:
+        self._source = schema
+
+    def write(self, tables: Iterable[Columns], file: Path) -> int:
+        """Write a part and return its rows."""
+        rows, schema = 0, None
+        held: list[pa.Table] = []
+        writer: pq.ParquetWriter | None = None
+        for table in tables:
+            schema = schema or schema_of([table], self._source, as_read=True)
+            writer = writer or pq.ParquetWriter(file, schema, compression="zstd")
+            held.append(to_arrow(table, schema))
+            rows += held[-1].num_rows
+            if sum(each.num_rows for each in held) >= _GROUP_ROWS:
+                writer.write_table(pa.concat_tables(held))
+                held = []
+        if writer is None:  # no rows
+            file.touch()
+            return 0
+        if held:
+            writer.write_table(pa.concat_tables(held))
+        writer.close()
+        return rows
+
+    def join(self, parts: Sequence[Path], file: Path) -> None:
+        """Write one file with the rows of all parts, in types that hold the values of all."""
+        filled = [part for part in parts if part.stat().st_size]
+        schemas = [pq.read_schema(part) for part in filled]
+        schema = pa.unify_schemas(schemas, promote_options="permissive")
+        with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+            for part in filled:
+                for table in _row_groups(part):
+                    writer.write_table(table.cast(schema))
+
+
+def rows_of(table: Columns) -> Iterator[Mapping[str, object]]:
+    """Yield each row of a table as a mapping by column."""
+    names = list(table)
+    for values in zip(*table.values(), strict=True):
+        yield dict(zip(names, values, strict=True))
+
+
+def _format_of(file: Path, schema: pa.Schema | None) -> PartFormat:
+    if file.suffix == ".jsonl":
+        return JsonLines()
+    if file.suffix == ".parquet":
+        return Parquet(schema)
+    raise SpecError([Problem("--output", str(file), "a file that ends with .jsonl or .parquet")])
+
+
+def _append(part: Path, joined: BinaryIO) -> None:
+    with part.open("rb") as opened:
+        shutil.copyfileobj(opened, joined)
+
+
+def _row_groups(part: Path) -> Iterator[pa.Table]:
+    with pq.ParquetFile(part) as opened:
+        for number in range(opened.num_row_groups):
+            yield opened.read_row_group(number)

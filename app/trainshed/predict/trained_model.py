@@ -1,0 +1,145 @@
+"""A trained model with what turns rows into its batches and its outputs into columns."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainshed.checkpoint import store
+from trainshed.checkpoint.local_checkpoint import local_checkpoint
+from trainshed.checkpoint.model_file import TORCH, XGBOOST
+from trainshed.data.sampler.dataset_plan import plan_dataset
+from trainshed.data.sampler.function import are_grouped
+from trainshed.data.sampler.sizes import CacheMemory
+from trainshed.data.sources.apply_functions import transform
+from trainshed.data.sources.casts import find_misfit
+from trainshed.data.sources.column_arrays import as_column
+from trainshed.data.sources.errors import DataError, UsersError, on_one_line
+from trainshed.predict.hooks import RUN
+from trainshed.predict.predictor import as_columns
+from trainshed.predict.trained_run import find_checkpoint
+from trainshed_api.data import DatasetSpec
+from trainshed_api.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from trainshed.checkpoint.manifest import Manifest
+    from trainshed.data.sampler.dataset_plan import DatasetPlan
+    from trainshed.data.sources.column_arrays import Columns
+    from trainshed.predict.predictor import Predictor
+    from trainshed.storage.folder import Folder
+
+# The plan of the dataset that trained needs a source of rows; no function of this name is called.
+_ROWS = {"use": "trainshed:load"}
+
+
+class TrainedModel:
+    """The model of a checkpoint.
+
+    Args:
+        checkpoint: its folder.
+        manifest: of the checkpoint.
+        device: of a PyTorch model; None for the GPU if there is one.
+    """
+
+    def __init__(self, checkpoint: Folder, manifest: Manifest, device: str | None) -> None:
+        self.checkpoint = checkpoint
+        self.manifest = manifest
+        self._about = manifest.prediction
+        spec = DatasetSpec.model_validate({**self._about.dataset, "read": _ROWS})
+        self._plan = plan_dataset("train", spec, None, None, CacheMemory(0, 0), 1)
+        if are_grouped(self._plan.transforms):
+            expected = (
+                "transforms that need no other rows. Load the weights in your own code: the file "
+                f"{store.model_name(manifest)} of {checkpoint}"
+            )
+            raise SpecError([Problem(RUN, "a run with transforms of groups", expected)])
+        with local_checkpoint(checkpoint, manifest) as folder:
+            self._predictor = _load(folder, manifest, self._plan, device)
+
+    @property
+    def model(self) -> object:
+        """Return the model as its framework has it."""
+        return self._predictor.model
+
+    def predict(self, rows: Mapping[str, object] | Sequence[Mapping[str, object]]) -> Columns:
+        """Return the predictions for some rows, by column; `prediction` is one of them.
+
+        Args:
+            rows: values by column, or one mapping for each row; before the dataset's transforms.
+
+        Raises:
+            DataError: if they lack a column, or a function refuses them.
+        """
+        by_column = rows if isinstance(rows, Mapping) else _by_column(rows)
+        return self.predict_table({name: as_column(each) for name, each in by_column.items()})
+
+    def predict_table(self, table: Columns) -> Columns:
+        """Return the predictions for a table as it was read."""
+        # A filter selects the rows to train on; each row gets a prediction.
+        functions = [each for each in self._plan.transforms if each.kind != "filter"]
+        columns = self._as_trained(transform(table, functions))
+        try:
+            found = self._predictor.predict(columns)
+        except (ValueError, DataError) as error:
+            raise DataError(on_one_line(error)) from error
+        except Exception as error:
+            said = f"{type(error).__name__}: {on_one_line(error)}"
+            who = self._about.predict or "the model"
+            raise UsersError(f"{who} raised {said}", traceback.format_exc()) from error
+        return as_columns(found, table, self._about)
+
+    def _as_trained(self, columns: Columns) -> Columns:
+        """Return numbers in the types that the training function was given, if these hold them."""
+        types = {
+            name: kind for each in self.manifest.columns.values() for name, kind in each.items()
+        }
+        found = dict(columns)
+        for name, array in columns.items():
+            wanted = types.get(name, "object")
+            are_numbers = {array.dtype.kind, np.dtype(wanted).kind} <= set("biuf")
+            if are_numbers and not find_misfit(array, wanted):
+                found[name] = array.astype(wanted, copy=False)
+        return found
+
+
+def load_model(run: str, device: str | None = None) -> TrainedModel:
+    """Return the model of a run, for `trainshed.load`.
+
+    Args:
+        run: as in `find_checkpoint`.
+        device: of a PyTorch model; None for the GPU if there is one.
+
+    Raises:
+        SpecError: if there is no such checkpoint, or it lacks what prediction needs.
+    """
+    try:
+        return TrainedModel(*find_checkpoint(run), device)
+    except store.BadCheckpointError as error:
+        expected = f"a complete checkpoint ({error}). Choose another one by its path"
+        raise SpecError([Problem(RUN, run, expected)]) from error
+
+
+def _load(folder: Path, manifest: Manifest, plan: DatasetPlan, device: str | None) -> Predictor:
+    # A framework is imported only for its own models.
+    name, about = store.model_name(manifest), manifest.prediction
+    if TORCH.reads(name):
+        from trainshed.predict.torch_model import TorchPredictor
+
+        return TorchPredictor(folder / name, about, plan, device)
+    if XGBOOST.reads(name):
+        from trainshed.predict.boosted_model import BoostedPredictor
+
+        return BoostedPredictor(folder / name, about)
+    expected = f"a model of PyTorch or XGBoost. Load {folder / name} with Keras"
+    raise SpecError([Problem(RUN, f"a checkpoint with {name}", expected)])
+
+
+def _by_column(rows: Sequence[Mapping[str, object]]) -> dict[str, list[object]]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}

@@ -1,0 +1,268 @@
+"""`trainshed predict` and `trainshed.load` on runs of one worker in this process."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+import xgboost
+from pydantic import JsonValue
+
+import trainshed
+from tests.app.alone import Left, train_alone
+from tests.app.builders_rows import write_rows
+from tests.app.cli_here import trainshed_here
+from tests.app.data.builders_formats import write_pictures
+from tests.app.predict.functions import build
+from tests.builders import make_data, make_dataset
+from trainshed.checkpoint import store
+from trainshed.programs import tabular, vision
+from trainshed.storage.disk import Disk
+from trainshed_api.errors import SpecError
+from trainshed_api.names import EXIT_INVALID, EXIT_SUCCEEDED
+
+FUNCTIONS = "tests.app.predict.functions"
+
+
+def train_to_end(home: Path, spec: Mapping[str, JsonValue]) -> Left:
+    left = train_alone(home, spec)
+    assert left.finished.outcome == "Succeeded", left.finished.message
+    return left
+
+
+def newest(left: Left) -> Disk:
+    folder = store.candidates([left.folder.checkpoints(1)])[0]
+    assert isinstance(folder, Disk)
+    return folder
+
+
+def lines_of(file: Path) -> list[dict[str, JsonValue]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def predict(run: Path, *words: str) -> None:
+    output = trainshed_here("predict", str(run), *words, "--cpu")
+    assert output.code == EXIT_SUCCEEDED, output.stderr
+
+
+def write_table(file: Path, rows: int = 90) -> Path:
+    random = np.random.default_rng(0)
+    lines = ["id,a,b,color,kind"]
+    for number in range(rows):
+        a, b = random.normal(size=2)
+        color = "red" if b > 0 else "blue"
+        kind = "plain" if a > 0.4 else ("odd" if b > 0 else "rare")
+        lines.append(f"r{number},{a:.6f},{b:.6f},{color},{kind}")
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def train_own(home: Path) -> Left:
+    write_rows(home / "rows", 40, files=4)
+    return train_to_end(
+        home,
+        {
+            "train": f"{FUNCTIONS}:train",
+            "config": {"width": 4, "stop": str(home / "stop")},
+            "epochs": 1,
+            "batchSize": 8,
+            "data": make_data(make_dataset()),
+        },
+    )
+
+
+def test_numbers_of_the_tabular_program_are_those_of_plain_pytorch(tmp_path: Path) -> None:
+    write_rows(tmp_path / "rows", 40, files=2)
+    config: dict[str, JsonValue] = {
+        "features": ["x"],
+        "inputs": 4,
+        "label": "y",
+        "task": "regression",
+    }
+    left = train_to_end(
+        tmp_path,
+        {
+            "train": "trainshed.programs.tabular:train",
+            "config": config,
+            "epochs": 1,
+            "batchSize": 8,
+            "data": make_data(make_dataset()),
+        },
+    )
+
+    predict(left.path, str(tmp_path / "rows"), "--output", str(tmp_path / "out.parquet"))
+
+    model = tabular.build_model({**config})
+    model.load_state_dict(torch.load(newest(left).path / "model.pt", weights_only=True))
+    found = pq.read_table(tmp_path / "out.parquet").to_pydict()
+    rows = [row for file in sorted((tmp_path / "rows").iterdir()) for row in read_x(file)]
+    x = torch.tensor(rows, dtype=torch.float32)
+    with torch.inference_mode():
+        plain = torch.cat([model.eval()(x[part : part + 20]).squeeze(1) for part in (0, 20)])
+    assert found["row"] == list(range(40))
+    assert found["prediction"] == plain.tolist()
+
+
+def read_x(file: Path) -> list[list[float]]:
+    rows: list[list[float]] = pq.read_table(file)["x"].to_pylist()
+    return rows
+
+
+def test_classes_of_trees_are_those_of_plain_xgboost_under_their_names(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "rows.csv")
+    dataset: JsonValue = {"read": {"format": "csv", "path": "rows.csv"}}
+    left = train_to_end(
+        tmp_path,
+        {
+            "train": "trainshed.programs.boosted_trees:train",
+            "framework": "xgboost",
+            "config": {
+                "params": {"objective": "multi:softprob", "num_class": 3, "max_depth": 3},
+                "numBoostRound": 4,
+                "features": ["a", "b", "color"],
+                "label": "kind",
+            },
+            "data": {"datasets": {"train": dataset}},
+        },
+    )
+
+    predict(left.path, str(table), "--scores", "--output", str(tmp_path / "out.jsonl"))
+
+    found = lines_of(tmp_path / "out.jsonl")
+    booster = xgboost.Booster(model_file=str(newest(left).path / "model.ubj"))
+    rows = [line.split(",") for line in table.read_text().splitlines()[1:]]
+    features = np.asarray(
+        [[float(a), float(b), float(color == "red")] for _, a, b, color, _ in rows], np.float32
+    )
+    matrix = xgboost.DMatrix(
+        features,
+        feature_names=["a", "b", "color"],
+        feature_types=["q", "q", "c"],
+        enable_categorical=True,
+    )
+    scores = booster.predict(matrix)
+    assert [row["scores"] for row in found] == scores.tolist()
+    assert [row["prediction"] for row in found] == [
+        ("odd", "plain", "rare")[number] for number in scores.argmax(axis=1)
+    ]
+    assert [row["id"] for row in found] == [row[0] for row in rows]
+
+
+def test_pictures_in_one_folder_get_the_name_of_a_class(tmp_path: Path) -> None:
+    write_pictures(tmp_path / "pictures", {"cat": 6, "ferret": 6})
+    config: dict[str, JsonValue] = {"imageSize": 8, "width": 4, "depth": 1, "classes": 2}
+    decode: JsonValue = {"use": "trainshed.transforms:decode_image", "options": {"size": 8}}
+    dataset: JsonValue = {"read": {"format": "images", "path": "pictures"}, "transforms": [decode]}
+    left = train_to_end(
+        tmp_path,
+        {
+            "train": "trainshed.programs.vision:train",
+            "config": config,
+            "epochs": 1,
+            "batchSize": 6,
+            "data": {"datasets": {"train": dataset}},
+        },
+    )
+    unsorted = tmp_path / "unsorted"
+    unsorted.mkdir()
+    for name in ("cat", "ferret"):
+        shutil.copy(tmp_path / "pictures" / name / "0000.png", unsorted / f"{name}.png")
+
+    predict(left.path, str(unsorted), "--output", str(tmp_path / "out.jsonl"))
+
+    found = lines_of(tmp_path / "out.jsonl")
+    model = vision.build_model({**config})
+    model.load_state_dict(torch.load(newest(left).path / "model.pt", weights_only=True))
+    pixels = torch.tensor([[0, 3, 0], [0, 6, 0]]).reshape(2, 3, 1, 1).expand(2, 3, 8, 8)
+    with torch.inference_mode():
+        scores = model.eval()(pixels.float() / 127.5 - 1).softmax(dim=1)
+    assert [row["path"] for row in found] == ["cat.png", "ferret.png"]
+    assert [row["prediction"] for row in found] == [
+        ("cat", "ferret")[number] for number in scores.argmax(dim=1).tolist()
+    ]
+    assert [row["probability"] for row in found] == pytest.approx(scores.amax(dim=1).tolist())
+    assert set(found[0]) == {"path", "prediction", "probability"}
+
+
+def test_an_own_function_predicts_the_rows_of_a_program(tmp_path: Path) -> None:
+    left = train_own(tmp_path)
+
+    model = trainshed.load(str(left.path), device="cpu")
+    found = model.predict([{"x": [1.0, 2.0, 3.0, 4.0], "row": 0}])
+
+    assert found["sum"].tolist() == [10.0]
+    assert found["prediction"].tolist()[0] in {"low", "middle", "high"}
+    assert isinstance(model.model, type(build({"width": 4})))
+
+
+def test_an_interrupted_prediction_continues_without_a_row_missing_or_twice(
+    tmp_path: Path,
+) -> None:
+    left = train_own(tmp_path)
+    words = ("predict", str(left.path), str(tmp_path / "rows"), "--cpu", "--output")
+    (tmp_path / "stop").touch()
+    stopped = trainshed_here(*words, str(tmp_path / "out.jsonl"))
+    left_behind = {file.name for file in (tmp_path / "out.jsonl.parts").iterdir()}
+    (tmp_path / "stop").unlink()
+
+    resumed = trainshed_here(*words, str(tmp_path / "out.jsonl"))
+
+    assert stopped.code == EXIT_INVALID
+    assert "raised RuntimeError: stopped" in stopped.stderr
+    assert left_behind == {"identity", "part-000000", "part-000001", "underway"}
+    assert "20 rows predicted" in resumed.stdout
+    assert [row["row"] for row in lines_of(tmp_path / "out.jsonl")] == list(range(40))
+    assert not (tmp_path / "out.jsonl.parts").exists()
+
+
+def test_parts_of_another_model_are_discarded(tmp_path: Path) -> None:
+    left = train_own(tmp_path)
+    words = ("predict", str(left.path), str(tmp_path / "rows"), "--cpu", "--output")
+    (tmp_path / "stop").touch()
+    trainshed_here(*words, str(tmp_path / "out.parquet"))
+    (tmp_path / "stop").unlink()
+
+    again = trainshed_here(*words, str(tmp_path / "out.parquet"), "--scores")
+
+    assert "40 rows predicted" in again.stdout
+    assert pq.read_table(tmp_path / "out.parquet")["row"].to_pylist() == list(range(40))
+
+
+def test_a_checkpoint_without_a_description_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    write_rows(tmp_path / "rows", 16, files=1)
+    left = train_to_end(
+        tmp_path,
+        {
+            "train": f"{FUNCTIONS}:train_without_description",
+            "config": {"width": 4},
+            "epochs": 1,
+            "batchSize": 8,
+            "data": make_data(make_dataset()),
+        },
+    )
+
+    with pytest.raises(SpecError, match=r"^RUN: got a checkpoint without builder; expected .*Call"):
+        trainshed.load(str(newest(left)))
+
+
+def test_an_existing_output_is_not_overwritten(tmp_path: Path) -> None:
+    left = train_own(tmp_path)
+    (tmp_path / "out.jsonl").touch()
+    words = [str(left.path), str(tmp_path / "rows"), "--output", str(tmp_path / "out.jsonl")]
+
+    output = trainshed_here("predict", *words)
+
+    assert output.code == EXIT_INVALID
+    assert "expected a new file" in output.stderr
+
+
+def test_an_unknown_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        SpecError, match=r"^RUN: got absent; expected a run's name below runs/local"
+    ):
+        trainshed.load("absent")
