@@ -1,4 +1,4 @@
-"""`trainshed status`, `logs`, `stop`, `list` and `delete`: the jobs of a Ray cluster."""
+"""`trainshed ps`, `logs`, `stop` and `delete`: runs on this machine and jobs of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -12,38 +12,93 @@ import click
 from trainshed.cli.cluster import access_options, connect
 from trainshed.cli.run_location import is_place, open_place
 from trainshed.display.formatting import say_duration
+from trainshed_api.errors import Problem, SpecError
 from trainshed_api.names import EXIT_INVALID
 
 if TYPE_CHECKING:
     from trainshed.jobs.access import DashboardAccess
     from trainshed.jobs.jobs_api import Job, Jobs
+    from trainshed.jobs.local_runs import LocalRun
 
 SECONDS_BETWEEN_LOOKS = 0.5
+
+
+@click.command()
+@click.argument("named", metavar="[NAME|ID|FOLDER]", required=False)
+@click.option(
+    "--ray", is_flag=True, help="Jobs of the Ray cluster instead of runs on this machine."
+)
+@click.option("--storage", metavar="FOLDER", help="Where runs are stored. Default: runs.")
+@access_options
+def ps(named: str | None, ray: bool, storage: str | None, access: DashboardAccess) -> None:
+    """List the runs of this machine and their state, or one of them.
+
+    Runs are those in the folder runs below TRAINSHED_HOME, or else below this folder. With --ray
+    the jobs of a Ray cluster are listed, the oldest first.
+    """
+    if ray and named:
+        _show_job(access, named)
+    elif ray:
+        _list_jobs(access)
+    else:
+        _list_local(named, storage)
 
 
 @click.command()
 @click.argument("job_id", metavar="ID")
 @access_options
 def status(job_id: str, access: DashboardAccess) -> None:
-    """Show the status of the job ID."""
+    """Show the status of the job ID. Use `ps --ray ID`."""
+    click.echo(f"note: trainshed ps --ray {job_id} replaces this command", err=True)
+    _show_job(access, job_id)
+
+
+@click.command(name="list")
+@access_options
+def list_jobs(access: DashboardAccess) -> None:
+    """List the jobs of the cluster, the oldest first. Use `ps --ray`."""
+    click.echo("note: trainshed ps --ray replaces this command", err=True)
+    _list_jobs(access)
+
+
+def _show_job(access: DashboardAccess, job_id: str) -> None:
     job = connect(access).get(job_id)
     click.echo(_line(job, len(job.id)))
     if job.message and not job.exit_code:  # else it is the end of the log
         click.echo(job.message)
 
 
-@click.command(name="list")
-@access_options
-def list_jobs(access: DashboardAccess) -> None:
-    """List the jobs of the cluster, the oldest first."""
+def _list_jobs(access: DashboardAccess) -> None:
     jobs = connect(access).list()
     width = max((len(job.id) for job in jobs), default=0)
     for job in jobs:
         click.echo(_line(job, width))
 
 
+def _list_local(named: str | None, storage: str | None) -> None:
+    from trainshed.jobs.local_runs import local_runs
+    from trainshed.planning.run_folders import default_storage
+
+    if named is not None:
+        runs = [_required(named)]
+    else:
+        runs = local_runs(open_place(storage) if storage else default_storage())
+    if not runs:
+        where = storage or default_storage()
+        click.echo(f"no runs in {where}; --storage FOLDER lists others", err=True)
+    width = max((len(run.name) for run in runs), default=0)
+    for run in runs:
+        began = _moment(run.started)
+        end = time.time() if run.is_running else run.ended
+        lasted = say_duration(end - run.started if end else None)
+        click.echo(
+            f"{run.name:<{width}}  {run.status:<11}  attempt {run.attempt}  {began}  {lasted}  "
+            f"{run.folder}"
+        )
+
+
 @click.command()
-@click.argument("named", metavar="ID|FOLDER")
+@click.argument("named", metavar="NAME|ID|FOLDER")
 @click.option("--follow", is_flag=True, help="Follow the log until the job ends.")
 @click.option(
     "--attempt", type=click.IntRange(min=1), help="Attempt of a FOLDER. Default: the last one."
@@ -63,15 +118,16 @@ def logs(
 ) -> None:
     """Print the log of the job ID; events are JSON objects, one a line.
 
-    With the path or address of a run's FOLDER, print the logs that the driver and the workers of
-    its last attempt stored there.
+    With the NAME of a run on this machine, or the path or address of a run's FOLDER, print the
+    logs that the driver and the workers of its last attempt stored there.
     """
-    if is_place(named):
+    local = None if is_place(named) else _local(named)
+    if local or is_place(named):
         if follow:
             raise click.UsageError(f"--follow: got the folder {named}; expected a job ID")
         from trainshed.cli import stored_logs
 
-        stored_logs.show(open_place(named), attempt, tail)
+        stored_logs.show(local.folder if local else open_place(named), attempt, tail)
         return
     if attempt is not None or tail is not None:
         raise click.UsageError(f"--attempt and --tail are for a run's folder, {named} is none")
@@ -85,15 +141,18 @@ def logs(
 
 
 @click.command()
-@click.argument("job_id", metavar="ID")
-@click.option("--no-wait", is_flag=True, help="Return without waiting until the job has stopped.")
+@click.argument("job_id", metavar="NAME|ID|FOLDER")
+@click.option("--no-wait", is_flag=True, help="Return without waiting until the run has stopped.")
 @access_options
 def stop(
     job_id: str,
     no_wait: bool,
     access: DashboardAccess,
 ) -> None:
-    """Stop the job ID; it has gracePeriodSeconds to write a checkpoint."""
+    """Stop a run on this machine or the job ID; gracePeriodSeconds remain for a checkpoint."""
+    if local := _local(job_id):
+        _stop_local(local, no_wait=no_wait)
+        return
     jobs = connect(access)
     job = jobs.get(job_id)
     if not job.is_over:
@@ -117,6 +176,35 @@ def delete(job_id: str, access: DashboardAccess) -> None:
     click.echo(f"{job_id} is deleted")
 
 
+def _local(named: str) -> LocalRun | None:
+    """Return the run on this machine that a text names; None if there is none."""
+    from trainshed.jobs.local_runs import read_local_run
+    from trainshed.planning.run_folders import run_folder
+
+    return read_local_run(run_folder(named, "NAME"))
+
+
+def _required(named: str) -> LocalRun:
+    if local := _local(named):
+        return local
+    expected = "the name or folder of a run on this machine, or --ray and the ID of a job"
+    raise SpecError([Problem("NAME", named, expected)])
+
+
+def _stop_local(run: LocalRun, *, no_wait: bool) -> None:
+    from trainshed.jobs.local_runs import read_local_run, stop_local
+
+    if not run.is_running:
+        click.echo(f"{run.name} {run.status}")
+        return
+    stop_local(run)
+    ended: LocalRun | None = run
+    while ended and ended.is_running and not no_wait:
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+        ended = read_local_run(run.folder)
+    click.echo(f"{run.name} {'is stopping' if no_wait or not ended else ended.status}")
+
+
 def _wait(jobs: Jobs, job_id: str) -> Job:
     while not (job := jobs.get(job_id)).is_over:
         time.sleep(SECONDS_BETWEEN_LOOKS)
@@ -124,6 +212,9 @@ def _wait(jobs: Jobs, job_id: str) -> Job:
 
 
 def _line(job: Job, width: int) -> str:
-    began = datetime.fromtimestamp(job.started).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     lasted = say_duration((job.ended or time.time()) - job.started)
-    return f"{job.id:<{width}}  {job.status:<9}  {began}  {lasted}"
+    return f"{job.id:<{width}}  {job.status:<9}  {_moment(job.started)}  {lasted}"
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M:%S")

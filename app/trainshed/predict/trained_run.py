@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainshed.checkpoint import store
-from trainshed.planning.paths import home_of, locate
+from trainshed.planning.run_folders import run_folder
 from trainshed.predict.hooks import RUN
-from trainshed.storage.addresses import is_address
-from trainshed.storage.disk import Disk
-from trainshed.storage.driver_identity import folder_of
 from trainshed.storage.run_folder import RunFolder, read_record
 from trainshed_api.checkpoint import BestSpec
 from trainshed_api.errors import Problem, SpecError
-from trainshed_api.loading import load_file
 from trainshed_api.names import ENV_HOME
 
 if TYPE_CHECKING:
     from trainshed.checkpoint.manifest import Manifest
     from trainshed.storage.folder import Folder
-
-_FILES = (".yaml", ".yml")
-DEFAULT_STORAGE = "runs"  # of spec.storage
 
 
 def find_checkpoint(text: str) -> tuple[Folder, Manifest]:
@@ -40,7 +31,7 @@ def find_checkpoint(text: str) -> tuple[Folder, Manifest]:
         InfrastructureError: if the storage does not answer.
         BadCheckpointError: if the checkpoint is damaged.
     """
-    folder = _folder_of(text)
+    folder = run_folder(text, RUN)
     if store.is_of_run(folder):
         return folder, store.verify(folder)
     run = RunFolder(folder)
@@ -53,19 +44,6 @@ def find_checkpoint(text: str) -> tuple[Folder, Manifest]:
         raise SpecError([Problem(RUN, text, expected)])
     parents = [run.checkpoints(number) for number in run.lineage()]
     return _chosen(folder, parents) or _newest(text, parents)
-
-
-def _folder_of(text: str) -> Folder:
-    if is_address(text) or Path(text).is_dir():
-        return locate(text, Disk(Path.cwd()), RUN)
-    if text.endswith(_FILES) and Path(text).is_file():
-        run = load_file(Path(text))
-        return folder_of(
-            run.metadata.name, None, locate(run.spec.storage, home_of(Path(text)), RUN)
-        )
-    home = os.environ.get(ENV_HOME)
-    beside = locate(home, Disk(Path.cwd()), ENV_HOME) if home else Disk(Path.cwd())
-    return folder_of(text, None, beside / DEFAULT_STORAGE)
 
 
 def _chosen(folder: Folder, parents: list[Folder]) -> tuple[Folder, Manifest] | None:

@@ -143,7 +143,7 @@ def test_a_job_with_code_of_its_own_is_followed_left_alone_stopped_and_forgotten
     assert f"{job} is running already" in followed.stderr
     assert f"to stop it: trainshed stop {job} --address {head.address}" in followed.stderr
 
-    assert call(head, "status", job).stdout.split()[:2] == [job, "RUNNING"]
+    assert call(head, "ps", "--ray", job).stdout.split()[:2] == [job, "RUNNING"]
     refused = call(head, "delete", job)
     assert (refused.code, refused.stderr) == (
         EXIT_INVALID,
@@ -157,15 +157,15 @@ def test_a_job_with_code_of_its_own_is_followed_left_alone_stopped_and_forgotten
     assert any(isinstance(event, Started) for event in call(head, "logs", job).events)
 
     assert call(head, "delete", job).stdout == f"{job} is deleted\n"
-    listed = call(head, "list")
+    listed = call(head, "ps", "--ray")
     assert listed.code == EXIT_SUCCEEDED
     assert job not in listed.stdout
-    assert call(head, "status", job).stderr == f"error: {head.address} knows no job {job}\n"
+    assert call(head, "ps", "--ray", job).stderr == f"error: {head.address} knows no job {job}\n"
 
 
 def test_a_token_is_wanted_and_it_must_be_the_right_one(head: Head) -> None:
-    without = call(head, "list", RAY_AUTH_TOKEN="")
-    wrong = call(head, "list", RAY_AUTH_TOKEN="guessed")
+    without = call(head, "ps", "--ray", RAY_AUTH_TOKEN="")
+    wrong = call(head, "ps", "--ray", RAY_AUTH_TOKEN="guessed")
 
     assert (without.code, wrong.code) == (EXIT_INVALID, EXIT_INVALID)
     assert "wants a token: set RAY_AUTH_TOKEN" in without.stderr
