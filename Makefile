@@ -104,7 +104,7 @@ e2e: setup ## Every test of a cluster, and what is too slow for the other gates
 	@$(PYTEST) -m e2e -o timeout=900 $(PYTEST_ARGS)
 
 ##@ Change
-.PHONY: fmt generate lock images bench clean
+.PHONY: fmt generate lock images dist bench clean
 fmt: setup ## Rewrite the sources in the one format, and what README.md shows of them
 	@$(BIN)/ruff check --fix --select I $(SOURCES)
 	@$(BIN)/ruff format $(SOURCES)
@@ -122,9 +122,12 @@ lock: ## Resolve the requirements again (UPGRADE=1 takes newer versions)
 images: setup ## Build the images that changed, by docker or else buildah: make images NAME=app
 	@$(BIN)/python -m hack.images build $(NAME)
 
+dist: setup ## Build the wheel, the source archive and the chart's archive into dist/, with checksums
+	@hack/dist.sh
+
 bench: setup ## List the benchmarks, or run one: make bench NAME=ceiling
 	@hack/bench.sh $(NAME)
 
 clean: ## Remove everything that make made
-	@rm -rf .venv .trainshed .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build
+	@rm -rf .venv .trainshed .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
 	@find . -name __pycache__ -prune -exec rm -rf {} + ; find . -maxdepth 2 -name '*.egg-info' -exec rm -rf {} +

@@ -109,7 +109,7 @@ def check_framework(name: FrameworkName, in_cluster: bool) -> None:
     """
     module = RULES[name].module
     if importlib.util.find_spec(module) is None:
-        how = f"pip install 'trainshed[app,{name}]' brings it"
+        how = f"pip install 'trainshed[{name}]' brings it"
         if in_cluster:
             how = (
                 f"an image with the tag {version('trainshed')}-{name} has it: set the chart's "
