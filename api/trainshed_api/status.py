@@ -7,9 +7,17 @@ has seconds with fractions, because its parts have to add up.
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+)
 from pydantic.alias_generators import to_camel
 
 ConditionType = Literal[
@@ -53,6 +61,15 @@ def _none_as_empty(value: object) -> object:
     return () if value is None else value
 
 
+def _text(value: object) -> object:
+    if not isinstance(value, str):
+        raise ValueError("expected a text")  # pydantic reports no TypeError
+    return value
+
+
+T = TypeVar("T")
+# A later release may write words that this one does not know: they are read as they are.
+Open = Annotated[T, PlainValidator(_text, json_schema_input_type=str)]
 Moment = Annotated[AwareDatetime, PlainSerializer(_whole_seconds, return_type=str)]
 
 
@@ -71,8 +88,8 @@ class StatusModel(BaseModel):
 class Condition(StatusModel):
     """One statement about the run, as Kubernetes makes them."""
 
-    type: ConditionType = Field(description="What it is about.")
-    status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
+    type: Open[ConditionType] = Field(description="What it is about.")
+    status: Open[Literal["True", "False", "Unknown"]] = Field(description="Whether it holds.")
     reason: str = Field(max_length=128, description="Why, in one word.")
     message: str = Field(default="", max_length=8192, description="Why, for people.")
     last_transition_time: Moment = Field(description="When `status` last changed.")
@@ -130,7 +147,7 @@ class AttemptStatus(StatusModel):
     end_time: Moment | None = Field(default=None, description="When it ended.")
     stop_time: Moment | None = Field(default=None, description="When it was asked to stop.")
     stop_reason: str = Field(default="", description="Why it was asked to stop.")
-    outcome: AttemptOutcome | None = Field(default=None, description="How it ended.")
+    outcome: Open[AttemptOutcome] | None = Field(default=None, description="How it ended.")
     reason: str = Field(default="", description="Why it ended so, in one word.")
     message: str = Field(default="", max_length=8192, description="Why, for people.")
     exit_code: int | None = Field(default=None, description="Exit code of its driver.")
@@ -215,7 +232,7 @@ class TrainingRunStatus(StatusModel):
     """How the run does."""
 
     observed_generation: int = Field(default=0, description="Generation that this is about.")
-    phase: Phase | None = Field(default=None, description="Where the run is, in one word.")
+    phase: Open[Phase] | None = Field(default=None, description="Where the run is, in one word.")
     phase_time: Moment | None = Field(default=None, description="When the phase began.")
     conditions: Annotated[tuple[Condition, ...], BeforeValidator(_none_as_empty)] = Field(
         default=(), description="What is known of the run."

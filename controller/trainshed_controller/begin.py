@@ -11,7 +11,7 @@ from trainshed_api.status import AttemptStatus, QueueStatus
 from trainshed_controller import status as states
 from trainshed_controller.model import Plan
 from trainshed_controller.render import class_of, shared_cluster
-from trainshed_controller.turn import MOST_DELETIONS, suspended
+from trainshed_controller.turn import MOST_DELETIONS, failed, suspended
 
 if TYPE_CHECKING:
     from trainshed_api.status import TrainingRunStatus
@@ -35,6 +35,11 @@ def begin(turn: Turn, status: TrainingRunStatus) -> Plan:
         status = turn.say(status, "Suspended", "Resumed", holds=False)
         status = turn.say(status, "Admitted", "Resumed", holds=False)
         status = states.with_phase(status, "Queued", turn.now)
+    limit = turn.run.spec.active_deadline_seconds
+    if limit and states.active_seconds(status, turn.view.created, turn.now) >= limit:
+        message = f"activeDeadlineSeconds ({limit}) has passed"
+        status = failed(status, "DeadlineExceeded", message, turn.stamp)
+        return Plan(status, delete_jobs=_leftovers(turn))
     waits = _remains(turn, status)
     if waits:
         return Plan(status, delete_jobs=_leftovers(turn), again_after=waits)
@@ -176,9 +181,12 @@ def _begin_now(turn: Turn, status: TrainingRunStatus) -> Plan:
 
 def wants_room(view: RunView) -> bool:
     """Say whether the run waits for capacity, or is about to."""
-    if view.run is None or view.deleting or view.run.spec.suspend:
+    if view.run is None or view.unreadable or view.deleting or view.run.spec.suspend:
         return False
     status = view.status
+    accepted = status.condition("Accepted")
+    if accepted and accepted.status != "True":
+        return False
     return status.completion_time is None and states.open_attempt(status) is None
 
 

@@ -15,7 +15,8 @@ from trainshed_controller.clock import Clock
 from trainshed_controller.connection import RUNS
 from trainshed_controller.errors import ApiError, BugError, ConflictError, GoneError, RefusedError
 from trainshed_controller.internal_error import internal_error_patch
-from trainshed_controller.model import Key, Refusal
+from trainshed_controller.merge_patch import merge_patch
+from trainshed_controller.model import Key, Note, Refusal
 from trainshed_controller.reconcile import reconcile
 from trainshed_controller.render import render_attempt
 from trainshed_controller.status import open_attempt
@@ -66,6 +67,7 @@ class Controller:
         self._written: dict[str, float] = {}
         # Why the API server does not take the RayJob of a run, by uid of the run.
         self._refusals: dict[str, Refusal] = {}
+        self._unreadable: set[str] = set()
         self._clock = clock or Clock()
         self._allowance = Allowance(self._clock.monotonic)
 
@@ -87,6 +89,9 @@ class Controller:
         view = self._cache.runs.get(key.namespace, key.name)
         if view is None:
             return None
+        if view.unreadable:
+            self._tell_unreadable(view)
+            return None
         seen = await self._observer.see(view, self._places.get(view.uid))
         seen = replace(seen, refusal=self._refusals.get(view.uid))
         plan = reconcile(view, seen, self._settings, self._clock.now())
@@ -97,15 +102,21 @@ class Controller:
         self._places.clear()
         self._refusals.clear()
 
+    def _tell_unreadable(self, view: RunView) -> None:
+        """Post one Event about a run that is left alone until its status can be read."""
+        if view.uid not in self._unreadable:
+            self._unreadable.add(view.uid)
+            text = f"{view.unreadable}; the run is left alone until a release that knows it is back"
+            self._events.post(view, Note("Warning", "StatusUnreadable", text))
+
     def forget(self, view: RunView) -> None:
         """Forget a run that is gone."""
+        self._unreadable.discard(view.uid)
         self._places.pop(view.uid, None)
         self._written.pop(view.uid, None)
         self._refusals.pop(view.uid, None)
         self._allowance.forget(view.uid)
         self._observer.forget(view.uid)
-
-    # ---------------------------------------------------------------- admission
 
     async def _admit(self, key: Key) -> None:
         """Requeue all runs that wait for a RayCluster."""
@@ -149,8 +160,6 @@ class Controller:
             and not job.is_over
             and job.owner not in ours
         ]
-
-    # ---------------------------------------------------------------- execution
 
     async def _execute(self, view: RunView, plan: Plan) -> float | None:
         """Write the status, then do the rest; what fails in between is done in a later turn."""
@@ -247,6 +256,10 @@ class Controller:
     async def trouble(self, key: Key, error: Exception, pause: float) -> None:
         """Log a failed reconcile; an internal error is reported in the run's conditions as well."""
         self._metrics.errors.inc()
+        if isinstance(error, RefusedError):
+            log.warning("%s", error, extra={"run": f"{key.namespace}/{key.name}"})
+            await self._tell(key, "RequestRefused", str(error))
+            return
         if isinstance(error, ApiError) and not isinstance(error, BugError):
             log.warning(
                 "%s; again in %.1f s", error, pause, extra={"run": f"{key.namespace}/{key.name}"}
@@ -258,34 +271,26 @@ class Controller:
         self._metrics.internal_errors.inc()
         where = {"kind": key.kind, "run": f"{key.namespace}/{key.name}"}
         log.error("internal error", exc_info=error, extra=where)
+        await self._tell(key, "ControllerFailed", f"{type(error).__name__}: {error}")
+
+    async def _tell(self, key: Key, reason: str, message: str) -> None:
+        """Write into a run's conditions why it is not looked after; else post it as an Event."""
         view = self._cache.runs.get(key.namespace, key.name) if key.kind == "run" else None
         if view is None:
             return
-        message = f"{type(error).__name__}: {error}"
-        patch = internal_error_patch(view.raw_status, message, self._clock.now())
+        patch = internal_error_patch(view.raw_status, reason, message, self._clock.now())
         if patch is None:
             return
         try:
             self._cache.runs.put(await self._cluster.patch_status(view, patch))
         except Exception as again:  # it is in the log, and the look is repeated
-            log.warning("cannot tell the run: %s", again, extra=where)
-
-
-def merge_patch(old: JsonObject, new: JsonObject) -> JsonObject:
-    """Return what turns the old object into the new one, as RFC 7386 has it."""
-    patch: JsonObject = {name: None for name in old if name not in new}
-    for name, value in new.items():
-        before = old.get(name)
-        if isinstance(value, dict) and isinstance(before, dict):
-            inner = merge_patch(before, value)
-            if inner:
-                patch[name] = inner
-        elif value != before or name not in old:
-            patch[name] = value
-    return patch
+            log.warning("cannot tell the run: %s", again, extra={"run": _name(view)})
+            self._events.post(view, Note("Warning", reason, message))
 
 
 def _patch(view: RunView, plan: Plan) -> JsonObject:
+    if plan.status == view.status:
+        return {}  # what a later release wrote beside it stays
     new = json.loads(plan.status.model_dump_json(by_alias=True, exclude_defaults=True))
     return merge_patch(view.raw_status, new)
 

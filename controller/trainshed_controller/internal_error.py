@@ -16,7 +16,9 @@ INTERNAL_ERROR: ConditionType = "InternalError"
 _LONGEST_MESSAGE = 1000
 
 
-def internal_error_patch(status: JsonObject, message: str, now: datetime) -> JsonObject | None:
+def internal_error_patch(
+    status: JsonObject, reason: str, message: str, now: datetime
+) -> JsonObject | None:
     """Return the merge patch that says it; None where the status says so already.
 
     status: as it stands, and perhaps what nobody can read; what else is in it stays.
@@ -31,7 +33,7 @@ def internal_error_patch(status: JsonObject, message: str, now: datetime) -> Jso
     new: JsonObject = {
         "type": INTERNAL_ERROR,
         "status": "True",
-        "reason": "ControllerFailed",
+        "reason": reason,
         "message": text,
         "lastTransitionTime": turned if old.get("status") == "True" else moment,
     }

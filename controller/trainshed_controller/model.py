@@ -28,7 +28,7 @@ class RunView:
     """A TrainingRun as the API server has it.
 
     run: None where the model refuses the spec; under an open attempt what can be read of it.
-    problem: why it is refused.
+    problem: why it is refused. unreadable: why its status cannot be read; nothing is done then.
     """
 
     namespace: str
@@ -42,6 +42,7 @@ class RunView:
     problem: str
     status: TrainingRunStatus
     raw_status: JsonObject = field(repr=False)
+    unreadable: str = ""
 
 
 @dataclass(frozen=True)

@@ -38,16 +38,17 @@ _SECONDS_BETWEEN_LOSSES = 10.0
 def reconcile(view: RunView, seen: Observed, settings: Settings, now: datetime) -> Plan:
     """Return what is to be done now; a plan whose status is the old one writes nothing."""
     now = states.whole(now)
+    if view.deleting or view.unreadable:
+        return Plan(view.status)  # the garbage collector takes its children
     plan = _decide(view, seen, settings, now)
     status = plan.status.model_copy(update={"observed_generation": view.generation})
-    if status.holds("InternalError"):
-        # Whatever it was, this look did not end by it.
-        stamp = Stamp(now, view.generation)
+    stamp = Stamp(now, view.generation)
+    if status.holds("InternalError") and not (plan.begin or plan.delete_jobs or plan.delete_run):
+        # What failed may be the action that is still to be done: with it, nobody knows yet.
         status = states.with_condition(
             status, "InternalError", "Recovered", holds=False, stamp=stamp
         )
-    if view.deleting:
-        status = view.status
+    status = states.consistent(status, stamp)
     return replace(
         plan,
         status=status,
@@ -57,8 +58,6 @@ def reconcile(view: RunView, seen: Observed, settings: Settings, now: datetime) 
 
 
 def _decide(view: RunView, seen: Observed, settings: Settings, now: datetime) -> Plan:
-    if view.deleting:
-        return Plan(view.status)  # the garbage collector takes its children
     if view.status.holds("Complete") or view.status.holds("Failed"):
         return _after_the_end(view, seen, now)
     stamp = Stamp(now, view.generation)
@@ -66,8 +65,10 @@ def _decide(view: RunView, seen: Observed, settings: Settings, now: datetime) ->
     refused = _refusal(view, settings, attempt)
     if refused:
         status = states.with_condition(view.status, "Accepted", *refused, holds=False, stamp=stamp)
-        if attempt is None:
+        if attempt is None and _is_final(view.status, refused[0]):
             return Plan(failed(status, "Invalid", refused[1], stamp))
+        if attempt is None:
+            return _blocked(view, status, *refused, stamp)
     else:
         status = states.with_condition(view.status, "Accepted", "Valid", holds=True, stamp=stamp)
     if view.run is None:
@@ -98,6 +99,24 @@ def _refusal(
         except SpecError as error:
             return "TooLarge", str(error)
     return unacceptable(view.run, settings)
+
+
+def _is_final(status: TrainingRunStatus, reason: str) -> bool:
+    """Return whether a refusal is its owner's fault: what was accepted once is the platform's."""
+    if reason in ("TrainingChanged", "TooLarge"):
+        return True
+    return reason != "NoSuchClass" and status.condition("Accepted") is None
+
+
+def _blocked(
+    view: RunView, status: TrainingRunStatus, reason: str, message: str, stamp: Stamp
+) -> Plan:
+    """Return the status of a run that waits until the platform or its owner changes something."""
+    for kind in ("Admitted", "Progressing"):
+        status = states.with_condition(status, kind, reason, message, holds=False, stamp=stamp)
+    if status.phase != "Suspended":
+        status = states.with_phase(status, "Queued", states.whole(view.created))
+    return Plan(status.model_copy(update={"queue": None}), again_after=_FINALIZER_SECONDS)
 
 
 def _after_the_end(view: RunView, seen: Observed, now: datetime) -> Plan:

@@ -17,6 +17,7 @@ from trainshed_api.status import (
     RunTime,
     TrainingRunStatus,
 )
+from trainshed_controller.display import format_duration, format_number, format_part, format_rate
 
 if TYPE_CHECKING:
     from trainshed_api.progress import Progress
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 MOST_ATTEMPTS = 10
 _MOST_METRICS = 50
-_THOUSAND = 1000
-_THOUSANDS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 class Stamp(NamedTuple):
@@ -65,6 +64,21 @@ def with_condition(  # noqa: PLR0913  # the fields of a condition
     )
 
 
+def consistent(status: TrainingRunStatus, stamp: Stamp) -> TrainingRunStatus:
+    """Return the status without conditions that its phase and its attempts contradict."""
+    runs = open_attempt(status) is not None
+    wrong: tuple[tuple[ConditionType, bool], ...] = (
+        ("ClusterReady", runs),
+        ("Admitted", runs),
+        ("Suspended", status.phase == "Suspended"),
+    )
+    for kind, may_hold in wrong:
+        if status.holds(kind) and not may_hold:
+            reason = status.phase or "Queued"
+            status = with_condition(status, kind, reason, holds=False, stamp=stamp)
+    return status
+
+
 def with_phase(status: TrainingRunStatus, phase: Phase, now: datetime) -> TrainingRunStatus:
     """Return the status in this phase; the time of the one that ends goes to its bucket.
 
@@ -76,7 +90,8 @@ def with_phase(status: TrainingRunStatus, phase: Phase, now: datetime) -> Traini
     bucket = {"Queued": "queued", "Suspended": "suspended", "Restarting": "lost"}.get(
         status.phase or ""
     )
-    if bucket and status.phase_time and open_attempt(status) is None:
+    waits = status.phase == "Queued" or open_attempt(status) is None
+    if bucket and status.phase_time and waits:
         spent = (now - status.phase_time).total_seconds()
         time = add_seconds(time, bucket, spent)
     return status.model_copy(update={"phase": phase, "phase_time": now, "time": time})
@@ -217,7 +232,9 @@ def _replaced(whole: RunTime, before: DriverTime, after: DriverTime) -> RunTime:
 def _progress(told: Snapshot, new: Progress, old: ProgressStatus | None) -> ProgressStatus:
     moved = old is None or (new.epoch, new.step) != (old.epoch, old.step)
     at = _moment(new.time)
-    metrics = {name: _number(value) for name, value in list(told.metrics.items())[:_MOST_METRICS]}
+    metrics = {
+        name: format_number(value) for name, value in list(told.metrics.items())[:_MOST_METRICS]
+    }
     wait = None if new.data_wait_percent is None else round(new.data_wait_percent)
     eta = None if new.eta_seconds is None else round(new.eta_seconds)
     return ProgressStatus(
@@ -226,56 +243,22 @@ def _progress(told: Snapshot, new: Progress, old: ProgressStatus | None) -> Prog
         step=new.step,
         steps=new.steps,
         percent=new.percent,
-        samples_per_second=_number(new.samples_per_second),
-        loss=_number(new.loss),
+        samples_per_second=format_number(new.samples_per_second),
+        loss=format_number(new.loss),
         metrics=metrics,
         data_wait_percent=wait,
         eta_seconds=eta,
         moved_at=at if moved or old is None else old.moved_at,
         updated_at=_moment(told.time),
         display=ProgressDisplay(
-            epoch=_of(new.epoch, new.epochs),
-            step=_of(new.step, new.steps),
-            loss=_number(new.loss),
-            rate=_rate(new.samples_per_second),
+            epoch=format_part(new.epoch, new.epochs),
+            step=format_part(new.step, new.steps),
+            loss=format_number(new.loss),
+            rate=format_rate(new.samples_per_second),
             data_wait="" if wait is None else f"{wait}%",
-            eta="" if eta is None else _duration(eta),
+            eta="" if eta is None else format_duration(eta),
         ),
     )
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return ""
-    # From a thousand on, four digits would be written with an exponent some day.
-    return f"{value:.0f}" if abs(value) >= _THOUSAND else f"{value:.4g}"
-
-
-def _of(part: int | None, whole: int | None) -> str:
-    if part is None:
-        return ""
-    return str(part) if whole is None else f"{part}/{whole}"
-
-
-def _rate(value: float | None) -> str:
-    if value is None:
-        return ""
-    for size, letter in _THOUSANDS:
-        if value >= size:
-            return f"{value / size:.3g}{letter}/s"
-    return f"{value:.3g}/s"
-
-
-def _duration(seconds: int) -> str:
-    """Return it as kubectl writes ages: two units at most."""
-    minutes, second = divmod(max(0, seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    days, hour = divmod(hours, 24)
-    if days:
-        return f"{days}d{hour}h"
-    if hours:
-        return f"{hours}h{minute}m"
-    return f"{minutes}m{second}s" if minutes else f"{second}s"
 
 
 def _moment(seconds: float) -> datetime:

@@ -34,7 +34,7 @@ def read_run(raw: JsonObject, before: RunView | None = None) -> RunView:
     before: an earlier state of it; what it was asked for is not looked at again if that is the same
     """
     metadata, status = as_object(raw.get("metadata")), as_object(raw.get("status"))
-    known = _read_status(status)
+    known, unreadable = _read_status(status)
     if before and _asks_the_same(before, metadata):
         asked = Asked(before.run)
     else:
@@ -52,6 +52,7 @@ def read_run(raw: JsonObject, before: RunView | None = None) -> RunView:
         problem=asked.problem,
         status=known,
         raw_status=status,
+        unreadable=unreadable,
     )
 
 
@@ -76,12 +77,18 @@ def _without_server_words(raw: JsonObject) -> JsonObject:
     return kept | {"metadata": named}
 
 
-def _read_status(status: JsonObject) -> TrainingRunStatus:
+def _read_status(status: JsonObject) -> tuple[TrainingRunStatus, str]:
+    """Return the status, and why it cannot be read: another release wrote it, or somebody else."""
     try:
-        return TrainingRunStatus.model_validate(status)
-    except ValidationError:
-        # Only the controller writes it, so another version did: start over.
-        return TrainingRunStatus()
+        known = TrainingRunStatus.model_validate(status)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        return TrainingRunStatus(), f"status.{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    newest = known.attempts[-1].number if known.attempts else 0
+    if known.attempt != newest:
+        problem = f"status.attempt: got {known.attempt}; expected {newest}, that of status.attempts"
+        return TrainingRunStatus(), problem
+    return known, ""
 
 
 def read_job(raw: JsonObject) -> RayJobView:

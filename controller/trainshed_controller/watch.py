@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from trainshed_api.snapshot import Snapshot
     from trainshed_api.status import AttemptStatus, TrainingRunStatus
-    from trainshed_controller.model import Observed
+    from trainshed_controller.model import Observed, RayJobView
     from trainshed_controller.pod_trouble import PodTrouble
     from trainshed_controller.turn import Turn
 
@@ -113,8 +113,9 @@ def _take_note(
 
 
 def _begun(status: TrainingRunStatus, now: datetime) -> datetime:
+    """Return when provisioning began; a RayJob that Kueue holds has not begun to."""
     admitted = status.condition("Admitted")
-    return admitted.last_transition_time if admitted else now
+    return admitted.last_transition_time if admitted and admitted.status == "True" else now
 
 
 def _tell_to_stop(
@@ -155,6 +156,10 @@ def _say_how_it_is(
 ) -> TrainingRunStatus:
     seen, job = turn.seen, turn.seen.ray_job
     assert job
+    if job.suspended and attempt.start_time is None:
+        return _queued_by_kueue(turn, status, job)
+    if not status.holds("Admitted"):
+        status = turn.say(status, "Admitted", "Admitted", holds=True)
     waits = job.suspended or job.deployment_status in ("", "Initializing", "Waiting")
     if waits and not job.job_status:
         trouble = worst_trouble(seen.pods, seen.cluster)
@@ -183,6 +188,13 @@ def _say_how_it_is(
         return turn.say(status, "Progressing", trouble.reason, trouble.message, holds=False)
     message = silence or f"RayJob {job.name}"
     return turn.say(status, "Progressing", "Starting", message, holds=True)
+
+
+def _queued_by_kueue(turn: Turn, status: TrainingRunStatus, job: RayJobView) -> TrainingRunStatus:
+    message = f"RayJob {job.name} waits for admission by Kueue"
+    for kind in ("Admitted", "ClusterReady", "Progressing"):
+        status = turn.say(status, kind, "QueuedByKueue", message, holds=False)
+    return states.with_phase(status, "Queued", turn.now)
 
 
 def _keeps_from_starting(turn: Turn) -> PodTrouble | None:
@@ -236,7 +248,11 @@ def _silence(turn: Turn, attempt: AttemptStatus) -> str:
 def _next_deadline(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus) -> float | None:
     """Return the seconds until the next deadline could pass."""
     spec, left = turn.run.spec, []
-    if spec.provisioning_deadline_seconds and attempt.start_time is None:
+    if (
+        spec.provisioning_deadline_seconds
+        and attempt.start_time is None
+        and status.holds("Admitted")
+    ):
         waited = (turn.now - _begun(status, turn.now)).total_seconds()
         left.append(spec.provisioning_deadline_seconds - waited)
     if spec.active_deadline_seconds:

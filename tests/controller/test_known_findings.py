@@ -24,8 +24,8 @@ from tests.controller.builders_view import (
 from trainshed_api.names import FAILED
 from trainshed_api.status import AttemptStatus
 from trainshed_controller.admission import Request, admit, rooms_now
-from trainshed_controller.controller import merge_patch
 from trainshed_controller.judge import Case, judge
+from trainshed_controller.merge_patch import merge_patch
 from trainshed_controller.model import GroupView, Heard, Observed, Plan, Room, RunView
 from trainshed_controller.queue import WorkQueue
 from trainshed_controller.reconcile import reconcile
@@ -48,7 +48,6 @@ def look(view: RunView, seen: Observed, at: float = 0.0) -> tuple[RunView, Plan]
     return with_status(view, plan.status), plan
 
 
-@known("A4: the provisioning clock does not stand still while Kueue holds the RayJob")
 def test_a_wait_in_kueue_s_queue_is_no_failure_to_provision() -> None:
     view = make_view(cluster=ON_ITS_OWN, provisioningDeadlineSeconds=600)
     seen = make_seen(cluster=None, head=None)
@@ -62,7 +61,6 @@ def test_a_wait_in_kueue_s_queue_is_no_failure_to_provision() -> None:
     assert view.status.phase == "Starting"
 
 
-@known("A7: a class that the platform renamed makes waiting runs fail")
 def test_a_class_that_is_gone_is_waited_for() -> None:
     view = make_view(cluster={"dedicated": {"class": "renamed"}})
 
@@ -71,7 +69,6 @@ def test_a_class_that_is_gone_is_waited_for() -> None:
     assert view.status.phase == "Queued"
 
 
-@known("A7: an unreadable status is taken for an empty one, and the run begins anew")
 def test_a_status_of_a_later_version_is_left_alone() -> None:
     metadata: JsonObject = {"name": "digits", "namespace": "team", "uid": "u", "generation": 1}
     raw: JsonObject = {
@@ -97,7 +94,6 @@ def test_workers_that_are_never_placed_meet_a_deadline() -> None:
     assert view.status.phase == "Restarting"
 
 
-@known("A16: conditions of a run that ended are not all said anew")
 def test_a_run_that_ended_has_no_cluster_that_is_ready() -> None:
     view, _ = look(make_view(), make_seen())
     view, _ = look(view, make_seen(ray_job=RUNNING, snapshot=make_snapshot()), 5)
@@ -107,7 +103,6 @@ def test_a_run_that_ended_has_no_cluster_that_is_ready() -> None:
     assert not view.status.holds("ClusterReady")
 
 
-@known("A20: what fails together is tried again together")
 def test_keys_that_failed_together_come_back_one_after_the_other() -> None:
     async def work(_key: object) -> None:
         """Nothing."""

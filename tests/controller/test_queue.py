@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+import pytest
+
 from trainshed_controller.errors import RetryError
 from trainshed_controller.model import Key
 from trainshed_controller.queue import WorkQueue
@@ -95,7 +97,9 @@ async def test_trouble_that_passes_is_tried_again_after_a_growing_pause() -> Non
     await asyncio.wait_for(done.wait(), 5)
     task.cancel()
 
-    assert pauses == [0.2, 0.4]
+    first, second = pauses
+    assert 0.2 <= first <= 0.25
+    assert second == pytest.approx(2 * first)
 
 
 async def test_a_key_that_always_fails_keeps_no_other_from_its_turn() -> None:
@@ -127,7 +131,7 @@ async def test_a_server_that_asks_for_a_pause_gets_it() -> None:
     await until(lambda: pauses)
     task.cancel()
 
-    assert pauses == [7.0]
+    assert 7.0 <= pauses[0] <= 8.75
 
 
 async def test_the_earlier_of_two_times_stands() -> None:

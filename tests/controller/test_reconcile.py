@@ -1,5 +1,7 @@
 """What is done about a run, from its creation to its end and beyond."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.controller.builders_view import (
@@ -16,6 +18,7 @@ from tests.controller.builders_view import (
 from trainshed_api.records import CheckpointRecord
 from trainshed_api.snapshot import Snapshot
 from trainshed_api.status import TrainingRunStatus
+from trainshed_controller import status as states
 from trainshed_controller.begin import must_ask_ray
 from trainshed_controller.model import Heard, Observed, Place, Plan, RunView
 from trainshed_controller.pod_trouble import PodTrouble
@@ -330,11 +333,67 @@ def test_another_training_under_the_name_is_refused() -> None:
     assert not view.status.holds("Failed")
 
 
-def test_a_class_that_is_not_there_fails_with_those_that_are() -> None:
+def test_a_class_that_is_not_there_is_named_beside_those_that_are() -> None:
     view, _ = look(make_view(cluster={"dedicated": {"class": "big"}}), make_seen())
 
-    assert view.status.phase == "Failed"
+    assert view.status.phase == "Queued"
+    assert reason(view.status, "Progressing") == "NoSuchClass"
     assert 'got "big"' in (view.status.conditions[0].message)
+
+
+def test_a_queued_run_that_gets_a_label_of_kueue_waits_and_says_why() -> None:
+    waiting = Place(admitted=False, position=1)
+    view, _ = look(make_view(), make_seen(place=waiting))
+    labelled = make_view(labels={"kueue.x-k8s.io/queue-name": "q"})
+
+    view, _ = look(with_status(labelled, view.status), make_seen(place=waiting), 5)
+
+    assert view.status.phase == "Queued"
+    assert reason(view.status, "Progressing") == "KueueNeedsOwnCluster"
+
+
+def test_a_suspended_run_that_a_release_before_cannot_read_stays_suspended() -> None:
+    view, _ = look(make_view(suspend=True), make_seen())
+
+    view, _ = look(replace(view, run=None, problem="spec.later: unknown field"), make_seen(), 5)
+
+    assert view.status.phase == "Suspended"
+    assert reason(view.status, "Accepted") == "Invalid"
+
+
+def test_a_run_whose_deadline_passed_while_it_paused_begins_nothing() -> None:
+    view = running(activeDeadlineSeconds=600, failurePolicy={"maxApplicationFailures": 5})
+    view, _ = look(
+        view, make_seen(ray_job=make_job(job_status="FAILED", message="exit code 1")), 500
+    )
+
+    view, plan = look(view, make_seen(), 700)
+
+    assert plan.begin is None
+    assert reason(view.status, "Failed") == "DeadlineExceeded"
+
+
+def test_a_wait_in_kueue_is_no_active_time() -> None:
+    held = make_job(suspended=True, deployment_status="Suspended")
+    view = make_view(cluster={"dedicated": {}}, activeDeadlineSeconds=3600)
+    view, _ = look(view, make_seen(cluster=None, head=None))
+    for at in (1, 3603):
+        view, _ = look(view, make_seen(ray_job=held, head=None), at)
+
+    assert view.status.phase == "Queued"
+    assert reason(view.status, "Progressing") == "QueuedByKueue"
+    assert states.open_attempt(view.status)
+
+
+def test_an_internal_error_is_not_taken_back_while_what_failed_is_still_to_be_done() -> None:
+    view = begun()
+    stamp = states.Stamp(NOW, 1)
+    status = states.with_condition(view.status, "InternalError", "x", holds=True, stamp=stamp)
+
+    view, plan = look(with_status(view, status), make_seen(), 3)
+
+    assert plan.begin == 1
+    assert view.status.holds("InternalError")
 
 
 def test_a_kueue_label_needs_a_cluster_of_its_own() -> None:
