@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,3 +54,12 @@ def test_config_is_one_the_program_takes(path: Path) -> None:
 def test_a_run_is_called_like_its_file(path: Path) -> None:
     name = load_file(path).metadata.name
     assert name == ("digits" if path.stem == "trainingrun" else path.stem)
+
+
+@pytest.mark.parametrize("path", MANIFESTS.values(), ids=MANIFESTS)
+def test_a_manifest_finds_its_code_in_its_own_folder(path: Path) -> None:
+    modules = re.findall(r"\b(examples(?:\.\w+)+):", path.read_text("utf-8"))
+    scripts = re.findall(r"\bexamples/\w+\.py\b", str(load_file(path).spec.entrypoint))
+
+    for file in (*(f"{module.replace('.', '/')}.py" for module in modules), *scripts):
+        assert (path.parent / file).is_file()

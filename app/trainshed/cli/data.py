@@ -39,7 +39,17 @@ to_folder = click.option(
 @click.pass_context
 def sample(context: click.Context, name: str, folder: str) -> None:
     """Write the sample dataset NAME below FOLDER, where the manifests read it."""
-    context.invoke({"digits": digits}[name], folder=folder)
+    if name == "digits":
+        context.invoke(digits, folder=folder)
+        return
+    from trainshed.sample_data import write_sample
+    from trainshed.storage.addresses import open_folder
+
+    try:
+        files = write_sample(name, open_folder(folder))
+    except (ValueError, OSError) as error:
+        raise click.BadParameter(str(error), param_hint="--to") from error
+    click.echo(f"{folder.rstrip('/')}/{name}: {len(files)} files")
 
 
 @data.command()

@@ -37,7 +37,23 @@ _OF_CLIENTS = ("AWS_", "GOOGLE_", "AZURE_")
 
 
 # Datasets that `trainshed data sample` writes, which the manifests name.
-SAMPLES = ("digits",)
+SAMPLES = (
+    "animals",
+    "books",
+    "cifar10",
+    "clicks",
+    "digits",
+    "flights",
+    "flights-of-may",
+    "letters",
+    "messages",
+    "orders",
+    "shards",
+    "vectors",
+    "visits",
+    "web",
+    "words",
+)
 
 
 def home_of(file: Path) -> Folder:
