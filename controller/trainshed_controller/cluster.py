@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import secrets
+import socket
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,7 +21,7 @@ from trainshed_controller.connection import (
     path_of,
 )
 from trainshed_controller.errors import ConflictError, GoneError
-from trainshed_controller.event import event_of
+from trainshed_controller.event import event_of, series_of
 from trainshed_controller.views import read_job, read_pod, read_run
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 # Names without what belongs to them: a page of it is small whatever people put into their objects.
 _NAMES_ALONE = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+EVENTS = "apis/events.k8s.io/v1", "events"
 _KEY_NAME, _KEY_BYTES = "key", 32
 _JSON = "application/json"
 _STRICT = {"fieldValidation": "Strict", **MANAGED}
@@ -150,10 +152,16 @@ class Cluster(Connection):
         body: JsonObject = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
         await self.request("DELETE", path, body=body)
 
-    async def post_event(self, view: RunView, note: Note) -> None:
-        """Put an Event on the run."""
-        event = event_of(view, note, datetime.now(UTC))
-        await self.request("POST", path_of(("api/v1", "events"), view.namespace), body=event)
+    async def post_event(self, view: RunView, note: Note, name: str, count: int) -> None:
+        """Put an Event on the run, or write into it how often it happened."""
+        path, now = path_of(EVENTS, view.namespace), datetime.now(UTC)
+        if count > 1:
+            with contextlib.suppress(GoneError):  # the API server keeps Events for an hour
+                series = series_of(count, now)
+                await self.request("PATCH", f"{path}/{name}", body=series, content_type=MERGE_PATCH)
+                return
+        event = event_of(view, note, name, socket.gethostname(), now)
+        await self.request("POST", path, body=event)
 
     async def read_key(self, namespace: str, secret: str) -> bytes:
         """Return the key that bearer tokens are made with; where there is none, one is made up.

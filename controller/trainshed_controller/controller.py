@@ -177,16 +177,17 @@ class Controller:
             self._cache.runs.drop(view)
             self.forget(view)
             return None
+        # Before what may fail: in a later turn the status has turned already.
+        for note in plan.notes:
+            self._metrics.transition(before, view)
+            log.info(note.message, extra={"run": _name(view), "phase": note.reason})
+            self._events.post(view, note)
         if plan.begin is not None:
             await self._create(view, plan.begin)
         for job in plan.delete_jobs:
             log.info("delete RayJob", extra={"run": _name(view), "rayjob": job.name})
             if not await self._cluster.delete_job(job):
                 self._cache.jobs.drop(job)  # its deletion was missed
-        for note in plan.notes:
-            self._metrics.transition(before, view)
-            log.info(note.message, extra={"run": _name(view), "phase": note.reason})
-            self._events.post(view, note)
         if plan.delete_run:
             await self._cluster.delete_run(view)
         if view is not before:

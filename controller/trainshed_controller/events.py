@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,15 +19,20 @@ _MOST_WAITING = 1000
 
 
 class EventPoster:
-    """Posts one Event after the other; none is posted twice, and one that fails is not tried again.
+    """Posts one Event after the other; one that fails is not tried again.
+
+    An Event that is repeated is counted in the first one, as a series.
 
     Args:
-        send: posts one; an error says why it could not.
+        send: posts one under a name, or counts it if it is not the first; an error says why it
+            could not.
     """
 
-    def __init__(self, send: Callable[[RunView, Note], Awaitable[None]]) -> None:
+    def __init__(self, send: Callable[[RunView, Note, str, int], Awaitable[None]]) -> None:
         self._send = send
         self._waiting: asyncio.Queue[tuple[RunView, Note]] = asyncio.Queue(_MOST_WAITING)
+        # Name and count of what was posted last, the oldest first.
+        self._series: dict[tuple[str, Note], tuple[str, int]] = {}
 
     def post(self, view: RunView, note: Note) -> None:
         """Have an Event posted soon; where too many wait already, it is logged only."""
@@ -35,12 +41,20 @@ class EventPoster:
         except asyncio.QueueFull:
             log.warning("no Event: %d wait", _MOST_WAITING, extra={"run": _name(view)})
 
+    def _next(self, view: RunView, note: Note) -> tuple[str, int]:
+        name, count = self._series.pop((view.uid, note), ("", 0))
+        if len(self._series) >= _MOST_WAITING:
+            del self._series[next(iter(self._series))]
+        series = name or f"{view.name}.{secrets.token_hex(8)}", count + 1
+        self._series[view.uid, note] = series
+        return series
+
     async def run(self) -> None:
         """Post until cancelled."""
         while True:
             view, note = await self._waiting.get()
             try:
-                await self._send(view, note)
+                await self._send(view, note, *self._next(view, note))
             except Exception as error:  # an Event is a word about the work, and no part of it
                 log.warning("no Event: %s", error, extra={"run": _name(view)})
             finally:

@@ -36,12 +36,14 @@ class JobsApi:
 
     Args:
         url: of a dashboard, with {namespace} and {cluster}.
-        token: the file with the token of the clusters; without one none is sent.
+        token: the file with the token of the release's own cluster; without one none is sent.
+        own: the name of that cluster; others have tokens of their own, and never see this one.
     """
 
-    def __init__(self, url: str, token: Path | None) -> None:
+    def __init__(self, url: str, token: Path | None, own: str = "") -> None:
         self._url = url
         self._token = token
+        self._own = own
         # What is compressed may grow without bounds, and is not asked for.
         self.session = aiohttp.ClientSession(
             headers={"Accept-Encoding": "identity"}, auto_decompress=False
@@ -89,11 +91,11 @@ class JobsApi:
         base = self._url.format(namespace=namespace, cluster=cluster)
         # A head must not send us on to others, with its token.
         return self.session.get(
-            f"{base}/api/jobs/{path}", headers=self._headers(), allow_redirects=False
+            f"{base}/api/jobs/{path}", headers=self._headers(cluster), allow_redirects=False
         )
 
-    def _headers(self) -> dict[str, str]:
-        if self._token is None:
+    def _headers(self, cluster: str) -> dict[str, str]:
+        if self._token is None or cluster != self._own:
             return {}
         try:
             token = self._token.read_text(encoding="utf-8").strip()

@@ -10,6 +10,7 @@ from trainshed_api.json_object import as_object
 from trainshed_controller.clock import Clock
 from trainshed_controller.connection import MANAGED, MERGE_PATCH, path_of
 from trainshed_controller.errors import ApiError
+from trainshed_controller.event import moment_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -99,7 +100,7 @@ class Lease:
 
     async def _write(self, holder: str) -> None:
         """Write who holds the Lease, unless it changed since it was read."""
-        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = moment_of(self._clock.now())
         body: JsonObject = {
             "metadata": {"resourceVersion": self._seen[0]},
             "spec": {

@@ -138,7 +138,8 @@ class Operator:
         async with contextlib.AsyncExitStack() as stack:
             cluster = await Cluster.connect(platform.kubeconfig, platform.timings)
             stack.push_async_callback(cluster.close)
-            jobs = JobsApi(platform.settings.dashboard_url, platform.token_file)
+            decided = platform.settings
+            jobs = JobsApi(decided.dashboard_url, platform.token_file, decided.default_cluster)
             stack.push_async_callback(jobs.close)
             health = health_application(self._metrics, self.ails, self.is_ready)
             # A separate port: overloading the other one must not fail the health check.

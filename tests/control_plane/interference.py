@@ -37,7 +37,7 @@ class Request:
     @property
     def is_write(self) -> bool:
         """Whether it decides on anything: an Event does not."""
-        return self.method != "GET" and not self.path.endswith("/events")
+        return self.method != "GET" and "/events" not in self.path
 
 
 @dataclass

@@ -12,7 +12,7 @@ RIGHTS = {
     "rayjobs.ray.io": {"get", "list", "watch", "create", "delete"},
     "rayclusters.ray.io": {"list", "watch"},
     "pods": {"list", "watch"},
-    "events": {"create"},
+    "events.events.k8s.io": {"create", "patch"},
     "secrets": {"get", "patch"},
     "leases.coordination.k8s.io": {"get", "patch"},
 }

@@ -61,6 +61,7 @@ class Office:
     observer: Observer
     queue: WorkQueue
     metrics: Metrics
+    events: EventPoster
 
     def create_run(self, name: str, **spec: JsonValue) -> None:
         """Create a run, and let the controller know of it."""
@@ -130,9 +131,11 @@ async def working() -> AsyncIterator[Office]:
     queue = WorkQueue(controller.work, controller.trouble)
     controller.queue = queue
     task = asyncio.create_task(queue.run(4))
+    posting = asyncio.create_task(events.run())
     try:
-        yield Office(server, cache, cluster, controller, observer, queue, metrics)
+        yield Office(server, cache, cluster, controller, observer, queue, metrics, events)
     finally:
+        posting.cancel()
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
@@ -221,3 +224,15 @@ async def test_one_answer_that_a_rayjob_is_gone_is_not_believed(method: str) -> 
             with pytest.raises(GoneError):
                 await office.cluster.delete_job(job)
         assert office.server.names("rayjobs") == ["first-1"]
+
+
+async def test_a_transition_is_reported_although_what_follows_it_fails() -> None:
+    async with working() as office:
+        office.server.refusals["POST", "rayjobs"] = (HTTPStatus.INTERNAL_SERVER_ERROR, 1_000)
+        office.create_run("first")
+        office.look_at("first")
+
+        await until(lambda: office.status("first").phase == "Starting")
+        await office.events.drain(1.0)
+        notes = [as_object(office.server.get("events", n)) for n in office.server.names("events")]
+        assert "Starting" in [note["reason"] for note in notes]

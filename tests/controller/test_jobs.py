@@ -3,6 +3,7 @@
 import json
 import resource
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -181,3 +182,23 @@ def test_what_is_no_end_of_a_log_is_an_empty_one(text: str) -> None:
 def test_half_a_character_is_replaced() -> None:
     assert end_of_log(b'\\ude00 a \xff\\ud83d b"}').encode()
     assert whole_log(b'{"logs": "\\ud83d"}') == "?"
+
+
+async def test_the_token_goes_to_the_head_of_the_release_alone(tmp_path: Path) -> None:
+    given: dict[str, str | None] = {}
+
+    async def answer(request: web.Request) -> web.Response:
+        given[request.match_info["cluster"]] = request.headers.get("Authorization")
+        return web.json_response({"status": "RUNNING"})
+
+    token = tmp_path / "auth_token"
+    token.write_text("secret\n")
+    application = web.Application()
+    application.router.add_get("/{cluster}/{path:.*}", answer)
+    async with TestServer(application) as server:
+        jobs = JobsApi(f"{server.make_url('/')}{{cluster}}", token, "trainshed")
+        for cluster in ("trainshed", "another", "digits-1-abcde"):
+            await jobs.is_over("team", cluster, "digits-1", 10.0)
+        await jobs.close()
+
+    assert given == {"trainshed": "Bearer secret", "another": None, "digits-1-abcde": None}
