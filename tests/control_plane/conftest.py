@@ -37,6 +37,7 @@ def rendered_account(chart: Path) -> str:
     """The controller's ServiceAccount with exactly the chart's rights, for any namespace."""
     shown = ("serviceaccount", "roles", "key", "lease")
     options = [f"--show-only=templates/controller/{name}.yaml" for name in shown]
+    options += ["--set=preset=laptop"]
     return render_chart(str(find("helm")), chart, *options, namespace=ANY_NAMESPACE)
 
 

@@ -43,7 +43,8 @@ async def test_an_uninstall_leaves_nothing_running_and_a_reinstall_starts_nothin
     world: World, chart: Path
 ) -> None:
     shown = "--show-only=templates/controller/uninstall.yaml"
-    objects = render_chart(str(find("helm")), chart, shown, namespace=world.namespace)
+    options = (shown, "--set=preset=laptop")
+    objects = render_chart(str(find("helm")), chart, *options, namespace=world.namespace)
     await world.kubectl("create", "-f", "-", stdin=objects)
     account = f"system:serviceaccount:{world.namespace}:trainshed-uninstall"
     identity = world.control_plane.user_kubeconfig(account, groups=["system:serviceaccounts"])
