@@ -15,6 +15,9 @@ async def test_a_run_is_applied_and_completes_and_trains_again_after_a_delete(wo
     assert first.result.path == "result.json"
     assert [a.outcome for a in first.attempts] == ["Succeeded"]
     assert await world.names(JOBS) == ["digits-1"]
+    described = await world.kubectl("describe", "trun", "digits")
+    for reason in ("Starting", "Running", "Succeeded"):
+        assert f"Normal  {reason}" in described
 
     await world.delete(RUNS, "digits")
     await world.delete(JOBS, "digits-1")
