@@ -256,7 +256,6 @@ class Controller:
 
     async def trouble(self, key: Key, error: Exception, pause: float) -> None:
         """Log a failed reconcile; an internal error is reported in the run's conditions as well."""
-        self._metrics.errors.inc()
         if isinstance(error, RefusedError):
             log.warning("%s", error, extra={"run": f"{key.namespace}/{key.name}"})
             await self._tell(key, "RequestRefused", str(error))

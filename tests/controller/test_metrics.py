@@ -1,0 +1,47 @@
+"""What Prometheus reads of the controller."""
+
+from datetime import UTC, datetime, timedelta
+
+from tests.controller.builders_view import SETTINGS, make_view, with_status
+from trainshed_api.status import TrainingRunStatus
+from trainshed_controller.cache import Cache
+from trainshed_controller.metrics import Metrics
+from trainshed_controller.model import Key
+
+
+def test_one_label_names_a_controller_in_every_family() -> None:
+    metrics = Metrics(Cache(SETTINGS))
+
+    metrics.turn(Key("run", "team", "digits"), 0.1, failed=True)
+
+    named = {"controller": "trainingrun"}
+    read = metrics.registry.get_sample_value
+    assert read("controller_runtime_reconcile_total", {**named, "result": "error"}) == 1
+    assert read("controller_runtime_reconcile_errors_total", named) == 1
+    assert read("controller_runtime_reconcile_time_seconds_count", named) == 1
+
+
+def test_runs_that_finish_are_counted_from_zero_by_phase() -> None:
+    metrics, running = Metrics(Cache(SETTINGS)), make_view()
+    failed = with_status(running, TrainingRunStatus(phase="Failed"))
+
+    metrics.transition(running, failed)
+
+    read = metrics.registry.get_sample_value
+    assert read("trainshed_finished_total", {"phase": "Failed"}) == 1
+    assert read("trainshed_finished_total", {"phase": "Succeeded"}) == 0
+    assert read("trainshed_restarts_total", {"reason": "Stalled"}) == 0
+
+
+def test_the_longest_wait_is_that_of_a_queued_run() -> None:
+    cache = Cache(SETTINGS)
+    since = datetime.now(UTC) - timedelta(hours=2)
+    status = TrainingRunStatus(phase="Queued", phase_time=since)
+    cache.runs.put(with_status(make_view(), status))
+
+    wait = Metrics(cache).registry.get_sample_value(
+        "trainshed_longest_wait_seconds", {"namespace": "team"}
+    )
+
+    assert wait is not None
+    assert 7_199 <= wait <= 7_260
