@@ -36,6 +36,7 @@ _KEPT = (
 # CEL's cost is estimated from what could be sent at most; where the model says nothing, this.
 _MOST_CHARACTERS, _MOST_ITEMS, _MOST_KEYS = 4096, 1000, 100
 _PROGRESSING = '.status.conditions[?(@.type=="Progressing")].'
+# Columns of `kubectl get`; those of _WIDE only with `-o wide`.
 _COLUMNS: tuple[tuple[str, str, str, str], ...] = (
     ("Phase", "string", ".status.phase", "Where the run is."),
     ("Why", "string", _PROGRESSING + "reason", "Why it is there, in one word."),
@@ -48,6 +49,10 @@ _COLUMNS: tuple[tuple[str, str, str, str], ...] = (
     ("ETA", "string", ".status.progress.display.eta", "Time that is left."),
     ("Age", "date", ".metadata.creationTimestamp", "Time since it was made."),
 )
+_WIDE: tuple[tuple[str, str, str, str], ...] = (
+    ("Cluster", "string", ".status.attempts[-1:].rayCluster", "RayCluster of the newest attempt."),
+    ("Position", "integer", ".status.queue.position", "Position in the queue of the cluster."),
+)
 
 
 def render_crd() -> JsonObject:
@@ -58,8 +63,9 @@ def render_crd() -> JsonObject:
         "storage": True,
         "subresources": {"status": {}},
         "additionalPrinterColumns": [
-            {"name": name, "type": kind, "jsonPath": path, "description": description}
-            for name, kind, path, description in _COLUMNS
+            _column(*column, priority=priority)
+            for priority, columns in ((0, _COLUMNS), (1, _WIDE))
+            for column in columns
         ],
         "selectableFields": [{"jsonPath": ".status.phase"}],
         "schema": {"openAPIV3Schema": _root()},
@@ -86,6 +92,11 @@ def render_crd() -> JsonObject:
             "versions": [version],
         },
     }
+
+
+def _column(name: str, kind: str, path: str, description: str, *, priority: int) -> JsonObject:
+    shown: JsonObject = {"name": name, "type": kind, "jsonPath": path, "description": description}
+    return shown | ({"priority": priority} if priority else {})
 
 
 def _root() -> JsonObject:

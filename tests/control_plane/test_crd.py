@@ -453,6 +453,11 @@ def test_columns_are_those_of_the_status(
         "attempt": 2,
         "conditions": conditions,
         "progress": {"display": {"epoch": "3/5", "step": "120/390", "loss": "0.31", "eta": "42s"}},
+        "queue": {"position": 7, "reason": "2 before it"},
+        "attempts": [
+            {"number": n, "generation": 1, "rayJob": f"d-{n}", "jobId": "j", "rayCluster": cluster}
+            for n, cluster in ((1, "first"), (2, "trainshed"))
+        ],
     }
     control_plane.kubectl(
         "patch", "-n", namespace, "trun", "digits", "--subresource=status", "--type=merge",
@@ -467,3 +472,7 @@ def test_columns_are_those_of_the_status(
     ]  # fmt: skip
     shown = ["digits", "Restarting", "WorkersLost", "2", "3/5", "120/390", "0.31"]
     assert row.split()[:7] == shown
+
+    head, row = control_plane.kubectl("get", "-n", namespace, "trun", "-o", "wide").splitlines()
+    assert head.split()[-2:] == ["CLUSTER", "POSITION"]
+    assert row.split()[-2:] == ["trainshed", "7"]
