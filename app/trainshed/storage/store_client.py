@@ -63,6 +63,8 @@ _RENEW = "renew them and start the run again; it resumes from its last checkpoin
 _DENIED = re.compile(
     r"status code: 40[13]|<Code>(ExpiredToken|InvalidToken|TokenRefreshRequired)</Code>"
 )
+# How S3 answers a request whose time differs from its clock by more than 15 minutes.
+_SKEWED = "RequestTimeTooSkewed"
 # The query string of a web address, which the client repeats.
 _QUERY = re.compile(r"(https?://[^\s?]+)\?\S*")
 _NO_SIZE = "Content-Length Header missing"
@@ -209,6 +211,8 @@ def _as_os_error(error: FileNotFoundError | BaseError, root: str, what: str) -> 
     denied = isinstance(error, PermissionDeniedError | UnauthenticatedError)
     if denied or _DENIED.search(text):
         said = f"access was denied, or the credentials have expired: {_words(text)}; {_RENEW}"
+        if _SKEWED in text:
+            said = f"the clock here differs too much from the store's: {_words(text)}; set it"
         return PermissionError(errno.EACCES, said, what)
     return OSError(errno.EREMOTEIO, _words(text), what)
 

@@ -117,6 +117,17 @@ def test_what_was_not_written_is_said_to_be_refused(
         through_faults.create("claim", b"mine")
 
 
+def test_a_wrong_clock_is_not_taken_for_expired_credentials(
+    through_faults: Bucket, faulty_s3: FaultyS3
+) -> None:
+    faulty_s3.add(Rule(Refusal(403, "RequestTimeTooSkewed"), method="PUT"))
+
+    with pytest.raises(PermissionError, match="the clock here differs too much") as caught:
+        through_faults.create("claim", b"mine")
+
+    assert "credentials" not in str(caught.value)
+
+
 # -------------------------------------------------------------- slow and away
 
 
