@@ -11,7 +11,7 @@ import click
 
 from trainshed.cli.run_file import WITHOUT_GPUS, check, file_options
 from trainshed.data.sources.errors import DataError
-from trainshed_api.errors import Problem, SpecError
+from trainshed_api.errors import Problem, SpecError, one_of
 from trainshed_api.loading import load_file
 from trainshed_api.names import EXIT_APPLICATION, EXIT_SUCCEEDED
 
@@ -21,8 +21,28 @@ if TYPE_CHECKING:
     from trainshed.planning.preflight import Prepared
 
 
+def _show_program(context: click.Context, _: click.Parameter, name: str | None) -> None:
+    if name is None:
+        return
+    from trainshed.programs.reference import PROGRAMS, program_lines
+
+    if name not in PROGRAMS:
+        raise click.BadParameter(f"got {name}; expected {one_of(name, PROGRAMS)}")
+    for line in program_lines(name):
+        click.echo(line)
+    context.exit()
+
+
 @click.command()
 @file_options
+@click.option(
+    "--program",
+    metavar="NAME",
+    is_eager=True,
+    expose_value=False,
+    callback=_show_program,
+    help="Show the options of a built-in program, such as vision, and exit. Needs no FILE.",
+)
 @click.option("--measure", is_flag=True, help="Prepare rows without training, and time each stage.")
 @click.option(
     "--seconds",

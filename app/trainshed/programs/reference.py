@@ -1,9 +1,12 @@
 """The reference of the built-in programs: `python -m trainshed.programs.reference` prints it."""
 
+from __future__ import annotations
+
+import re
 import sys
 import textwrap
 from itertools import starmap
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trainshed.programs.boosted_trees import BoostedTreesOptions
 from trainshed.programs.models.cnn import CnnOptions
@@ -12,9 +15,13 @@ from trainshed.programs.tabular import TabularOptions
 from trainshed_api.reference import describe_default, describe_type
 from trainshed_api.shape import Shape, shape_of
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _HEAD: Final = """# Built-in programs
 
-Generated from the options by `python -m trainshed.programs.reference`; do not edit.
+Generated from the options by `python -m trainshed.programs.reference`; do not edit. `trainshed
+explain --program NAME` prints the same.
 
 Train without writing a function: name a built-in program in `spec.train` and set its options in
 `spec.config`.
@@ -56,6 +63,10 @@ _PROGRAMS: Final = (
     ),
 )
 
+# Names that `trainshed explain --program` takes: the modules of this package that train.
+PROGRAMS: Final = ("vision", "tabular", "keras_mlp", "boosted_trees")
+_LINK: Final = re.compile(r"\[([^]]+)\]\(([^)]+)\)")
+
 
 def render_programs() -> str:
     """Return the options of all built-in programs as Markdown."""
@@ -67,6 +78,28 @@ def render_programs() -> str:
             parts.append("\n| Option | Type | Default | Meaning |\n|---|---|---|---|\n")
             parts.extend(starmap(_row, shape_of(options).fields.items()))
     return "".join(parts)
+
+
+def program_lines(name: str) -> Iterator[str]:
+    """Yield what a program does and its options, for a terminal; name: one of PROGRAMS."""
+    [(title, text, variants)] = [each for each in _PROGRAMS if _module_of(name) in each[1]]
+    yield title
+    yield from textwrap.wrap(_LINK.sub(r"docs/\2", text).replace("`", ""), 100)
+    for variant, options in variants:
+        yield ""
+        yield f"Options of {variant.strip('`')}:" if variant else "Options, in spec.config:"
+        for option, field in shape_of(options).fields.items():
+            default = describe_default(field).strip("`")
+            said = default if default == "required" else f"default {default}"
+            yield f"  {option}: {describe_type(field).replace('`', '')}, {said}"
+            indent = "      "
+            yield from textwrap.wrap(
+                field.description, 100, initial_indent=indent, subsequent_indent=indent
+            )
+
+
+def _module_of(name: str) -> str:
+    return f"`trainshed.programs.{name}:train`"
 
 
 def _row(option: str, field: Shape) -> str:
