@@ -88,6 +88,10 @@ class Connection:
         page = await self.request("GET", path_of(kind, namespace), query)
         return items_of(page), as_object(page.get("metadata"))
 
+    async def openapi(self, kind: Kind) -> JsonObject:
+        """Return what the API server says of the kinds of a group; all accounts may read it."""
+        return await self.request("GET", f"/openapi/v3/{kind[0]}")
+
     async def watch(self, kind: Kind, namespace: str, version: str) -> AsyncGenerator[JsonObject]:
         """Yield the events after a version until the server ends the watch.
 

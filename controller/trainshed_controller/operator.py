@@ -33,6 +33,7 @@ from trainshed_controller.progress import ProgressServer, health_application
 from trainshed_controller.queue import WorkQueue
 from trainshed_controller.reflector import Reflector
 from trainshed_controller.relay import Relay
+from trainshed_controller.served import wait_for_crds
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
@@ -182,7 +183,9 @@ class Operator:
                 async with asyncio.TaskGroup() as group:
                     for reflector in reflectors:
                         group.create_task(reflector.run(), name="reflector")
-                    group.create_task(self._lead(controller, queue, lease, reflectors), name="lead")
+                    group.create_task(
+                        self._lead(cluster, controller, queue, lease, reflectors), name="lead"
+                    )
             finally:
                 await events.drain(_PARTING_SECONDS)
                 posting.cancel()
@@ -190,11 +193,17 @@ class Operator:
                 await asyncio.wait([renewal])
 
     async def _lead(
-        self, controller: Controller, queue: WorkQueue, lease: Lease, reflectors: list[Reflector]
+        self,
+        cluster: Cluster,
+        controller: Controller,
+        queue: WorkQueue,
+        lease: Lease,
+        reflectors: list[Reflector],
     ) -> None:
         """Act while the Lease is held, from the moment on that everything is known."""
         for reflector in reflectors:
             await reflector.synced.wait()
+        await wait_for_crds(cluster)
         self._complete = True
         while True:
             await lease.wait(until_held=True)

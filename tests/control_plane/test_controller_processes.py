@@ -35,6 +35,7 @@ async def test_a_process_that_is_killed_is_followed_by_one_that_stops_when_told(
         lines = [json.loads(line) for line in world.controller_log().splitlines()]
         watching = f"watching {world.namespace}"
         assert [line["message"] for line in lines].count(watching) == 2
+        assert not [line for line in lines if line["logger"] == "trainshed.served"]
         told = [line for line in lines if line.get("run") == f"{world.namespace}/digits"]
         assert [line["phase"] for line in told if "phase" in line][-1] == "Succeeded"
 

@@ -14,6 +14,7 @@ from tests.kuberay.api import ApiError, Kind, KubeApi
 from trainshed_api.loading import Document, load_file
 from trainshed_api.rules import Rule, iterate_rules
 from trainshed_api.validation import validate_document
+from trainshed_controller.served import complaint_about_runs
 
 SAMPLES = [
     ROOT / "manifests" / "trainingrun.yaml",
@@ -476,3 +477,13 @@ def test_columns_are_those_of_the_status(
     head, row = control_plane.kubectl("get", "-n", namespace, "trun", "-o", "wide").splitlines()
     assert head.split()[-2:] == ["CLUSTER", "POSITION"]
     assert row.split()[-2:] == ["trainshed", "7"]
+
+
+def test_the_document_of_the_api_server_shows_what_a_crd_lacks(
+    control_plane: ControlPlane, trainingrun_crd: str
+) -> None:
+    raw = control_plane.kubectl("get", "--raw", "/openapi/v3/apis/trainshed.dev/v1alpha1")
+    assert complaint_about_runs(json.loads(raw)) == ""
+
+    older = json.loads(raw.replace('"completionTime"', '"another"'))
+    assert "without status.completionTime; " in complaint_about_runs(older)
