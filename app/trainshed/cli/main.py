@@ -10,6 +10,7 @@ from trainshed import __version__
 from trainshed.cli.apply import apply
 from trainshed.cli.data import data
 from trainshed.cli.explain import explain
+from trainshed.cli.init import init
 from trainshed.cli.jobs import delete, list_jobs, logs, ps, status, stop
 from trainshed.cli.predict import predict
 from trainshed.cli.render import render
@@ -33,7 +34,7 @@ def cli() -> None:
     """Train a model from one TrainingRun file."""
 
 
-HERE = (run, predict, validate, explain, render, report, data, storage)
+HERE = (init, run, predict, validate, explain, render, report, data, storage)
 IN_A_CLUSTER = (apply, submit, ps, status, logs, stop, list_jobs, delete)
 for command in (*HERE, *IN_A_CLUSTER):
     cli.add_command(command)

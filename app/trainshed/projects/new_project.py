@@ -1,0 +1,198 @@
+"""The TrainingRun file of a new project, from the columns and classes of its data."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import yaml
+
+from trainshed.data.sources.column_arrays import is_text, join
+from trainshed.inspect.counting import count_by
+from trainshed.inspect.inputs import open_files
+from trainshed.inspect.reading import samples
+from trainshed_api.errors import Problem, SpecError, one_of, show_value
+from trainshed_api.names import API_VERSION, KIND
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pydantic import JsonValue
+
+    from trainshed.data.sources.column_arrays import Array, Columns
+    from trainshed.inspect.inputs import RowInput
+
+Task = Literal["classification", "regression"]
+
+FILE = "run.yaml"
+# Columns that usually are the label, if the user names none.
+_LABELS = ("label", "target", "class", "y")
+# More different integers than this are amounts rather than classes.
+_MOST_CLASSES = 20
+# A column of texts that are all different in so many rows identifies them.
+_LEAST_DIFFERENT = 20
+_IMAGE_SIZE = 32
+_NAME_CHARACTERS = re.compile(r"[^a-z0-9]+")
+
+
+def write_project(folder: Path, source: str, label: str | None, task: Task | None) -> list[str]:
+    """Write a TrainingRun file that trains on the rows of files, and return what it does.
+
+    Args:
+        folder: of the project; the file must not exist in it.
+        source: path or address of the data.
+        label: the column to predict; None for one of the usual names.
+        task: None to infer it from the label.
+
+    Raises:
+        SpecError: if the file exists, or no such column does.
+    """
+    file = folder / FILE
+    if file.exists():
+        raise SpecError([Problem("FOLDER", str(file), "a folder without this file")])
+    given = open_files(source, None, (), ())
+    if given.source.scan.format == "images":
+        spec, said = _pictures(given, source)
+    else:
+        spec, said = _table(given, source, label, task)
+    name = _NAME_CHARACTERS.sub("-", folder.absolute().name.lower()).strip("-")[:40] or "run"
+    document = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    file.write_text(yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=96))
+    ignored = folder / ".gitignore"
+    if not ignored.exists():
+        ignored.write_text("runs/\n")
+    return [
+        *said,
+        f"to train: trainshed run {file}",
+        f"to predict: trainshed predict {file} {source}",
+    ]
+
+
+def _pictures(given: RowInput, source: str) -> tuple[dict[str, JsonValue], list[str]]:
+    classes = given.source.scan.classes
+    config: dict[str, JsonValue] = {"imageSize": _IMAGE_SIZE, "classes": max(2, len(classes))}
+    decode: JsonValue = {
+        "use": "trainshed.transforms:decode_image",
+        "options": {"size": _IMAGE_SIZE},
+    }
+    read: dict[str, JsonValue] = {"format": "images", "path": source}
+    spec: dict[str, JsonValue] = {
+        "train": "trainshed.programs.vision:train",
+        "config": config,
+        "epochs": 10,
+        "batchSize": 64,
+        "data": {"datasets": _datasets(read, {"transforms": [decode]}, None)},
+        "workers": {"count": 1, "resources": {"cpu": 1}},
+        "checkpoint": {"best": {"metric": "valid.accuracy", "mode": "max"}},
+    }
+    return spec, [f"classify pictures of {len(classes)} folders: {', '.join(classes)}"]
+
+
+def _table(
+    given: RowInput, source: str, label: str | None, task: Task | None
+) -> tuple[dict[str, JsonValue], list[str]]:
+    rows = join([read for read, _ in samples(given)])
+    label = _label_in(rows, label)
+    task = task or _task_of(rows[label])
+    features = [name for name in rows if name != label and _is_feature(rows[name])]
+    if not features:
+        raise SpecError([Problem("--data", source, "columns of numbers or categories")])
+    params: dict[str, JsonValue] = {"objective": "reg:squarederror"}
+    what = f"predict the number {label}"
+    if task == "classification":
+        classes = _classes_of(given, label)
+        what = f"classify rows by {label}: {', '.join(map(str, classes))}"
+        params = {"objective": "binary:logistic"}
+        if len(classes) > 2:  # noqa: PLR2004 - as its name says
+            params = {"objective": "multi:softprob", "num_class": len(classes)}
+    left_out = [name for name in rows if name not in {label, *features}]
+    spec: dict[str, JsonValue] = {
+        "train": "trainshed.programs.boosted_trees:train",
+        "framework": "xgboost",
+        "config": {
+            "params": params,
+            "numBoostRound": 200,
+            "earlyStoppingRounds": 20,
+            "label": label,
+            "features": list(features),
+        },
+        "data": {
+            "datasets": _datasets(
+                {"format": given.source.scan.format, "path": source},
+                {},
+                label if task == "classification" else None,
+            )
+        },
+        "workers": {"count": 1, "resources": {"cpu": 1}},
+    }
+    said = [f"{what}, from {', '.join(features)}"]
+    if left_out:
+        said.append(f"left out: {', '.join(left_out)}; list them in config.features to use them")
+    return spec, said
+
+
+def _datasets(
+    read: dict[str, JsonValue], others: dict[str, JsonValue], stratify: str | None
+) -> dict[str, JsonValue]:
+    """Return the datasets `train` and `valid`, which has a fifth of the rows."""
+    share: dict[str, JsonValue] = {"share": 0.2}
+    if stratify:
+        share["stratify"] = stratify
+    return {
+        name: {"read": {**read, "holdout": {**share, "keep": keep}}, **others}
+        for name, keep in (("train", "rest"), ("valid", "held"))
+    }
+
+
+def _label_in(rows: Columns, label: str | None) -> str:
+    if label is None:
+        label = next((name for name in _LABELS if name in rows), None)
+        if label is None:
+            expected = f"missing; expected the column to predict, one of {', '.join(rows)}"
+            raise SpecError([Problem("--label", None, expected)])
+    if label not in rows:
+        raise SpecError([Problem("--label", show_value(label), one_of(label, rows))])
+    return label
+
+
+def _task_of(values: Array) -> Task:
+    are_whole = values.dtype.kind in "biu"
+    is_amount = not are_whole or len(np.unique(values)) > _MOST_CLASSES
+    return "regression" if is_amount and not is_text(values) else "classification"
+
+
+def _classes_of(given: RowInput, label: str) -> Sequence[object]:
+    """Return the classes of all rows, in the order of their numbers.
+
+    Raises:
+        SpecError: for integers that are no numbers of classes, and for missing labels.
+    """
+    counts = count_by(given, label, 1, lambda _: None)
+    classes = list(counts)
+    got = f"{show_value(label)}, with the values {', '.join(map(str, classes[:_MOST_CLASSES]))}"
+    if None in counts:
+        expected = "a value in each row. Remove the rows without one"
+        raise SpecError([Problem("--label", got, expected)])
+    if len(classes) < 2:  # noqa: PLR2004 - a choice of one is none
+        raise SpecError([Problem("--label", got, "a column with two classes or more")])
+    are_numbers = all(isinstance(each, (int, float)) for each in classes)
+    if are_numbers and classes != list(range(len(classes))):
+        expected = f"texts, or integers from 0 to {len(classes) - 1}. Change it by a transform"
+        raise SpecError([Problem("--label", got, expected)])
+    return classes
+
+
+def _is_feature(values: Array) -> bool:
+    """Return whether trees can use a column: numbers, or texts that repeat."""
+    if not is_text(values):
+        return values.dtype.kind in "biuf"
+    texts = [value for value in values.tolist() if value is not None]
+    return len(texts) < _LEAST_DIFFERENT or len(set(texts)) < len(texts)
