@@ -29,6 +29,7 @@ from trainshed.storage import byte_ranges
 from trainshed.storage.bucket import Bucket
 from trainshed.storage.byte_ranges import PART_BYTES
 from trainshed.storage.disk import Disk
+from trainshed_api.errors import SpecError
 from trainshed_api.rows import ReadSpec
 
 
@@ -213,6 +214,13 @@ def test_an_empty_file_has_no_rows(
     source = open_source(through_proxy, FORMATS["text"].spec(), FIELD)
 
     assert len(read_all(source)["text"]) == 3
+
+
+def test_a_near_name_is_offered_for_a_folder(s3: S3Server, through_proxy: Bucket) -> None:
+    write_text(files_behind(s3, through_proxy) / "training_rows" / "a.txt", 0, 3)
+
+    with pytest.raises(SpecError, match=r"that exists\. Did you mean \S+/training_rows\?"):
+        open_source(through_proxy / "training-row", FORMATS["text"].spec(), FIELD)
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -23,6 +23,7 @@ from trainshed.data.sampler.fragments import Source
 from trainshed.data.sources.dataset_files import open_source, read_fragment
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.filters import columns_to_read, misfits, selected
+from trainshed.data.sources.literals import compared_as
 from trainshed.storage.disk import Disk
 from trainshed_api.errors import SpecError
 from trainshed_api.rows import ReadSpec
@@ -266,3 +267,29 @@ def test_what_only_rows_show_is_refused_with_their_file(tmp_path: Path) -> None:
 
     with pytest.raises(DataError, match=r"read.where: .*a.parquet: expected columns and constants"):
         ids_of(chosen(tmp_path, "id + id > 5"))
+
+
+COMPARED: dict[str, tuple[pa.Array, pa.DataType]] = {
+    "dictionary": (pa.array(["a", "b"]).dictionary_encode(), pa.string()),
+    "decimal": (pa.array([Decimal("0.10")], pa.decimal128(38, 20)), pa.decimal256(76, 38)),
+    "unsigned": (pa.array([2**64 - 1], pa.uint64()), pa.decimal256(76, 38)),
+    "time without a zone": (pa.array([NOON], pa.timestamp("ms")), pa.timestamp("ms", "UTC")),
+    "time of a zone": (
+        pa.array([NOON], pa.timestamp("us", "Europe/Berlin")),
+        pa.timestamp("us", "UTC"),
+    ),
+    "float16": (pa.array(HALF), pa.float32()),
+    "int64": (pa.array([2**53 + 1]), pa.int64()),
+}
+
+
+@pytest.mark.parametrize(("values", "want"), COMPARED.values(), ids=COMPARED)
+def test_values_stay_equal_in_the_type_in_which_they_are_compared(
+    values: pa.Array, want: pa.DataType
+) -> None:
+    kind = compared_as(values.type)
+
+    assert kind == want
+    utc = pa.timestamp("ms", "UTC")
+    same = values.cast(utc) if pa.types.is_timestamp(values.type) else values
+    assert values.cast(kind).to_pylist() == same.to_pylist()
