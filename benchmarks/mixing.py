@@ -10,7 +10,8 @@ import pyarrow as pa
 from trainshed.data.sampler.dataset_plan import plan_dataset
 from trainshed.data.sampler.epoch_order import EpochPermutation
 from trainshed.data.sampler.epoch_pass import EpochPass, order_of, steps_for, windows_of
-from trainshed.data.sampler.fragments import Fragment, Source
+from trainshed.data.sampler.file_tables import FileTable, FragmentTable, Source
+from trainshed.data.sampler.fragments import Fragment
 from trainshed.data.sampler.sizes import CacheMemory, Measured
 from trainshed_api.data import DatasetSpec
 
@@ -34,14 +35,14 @@ def plan_of(files: int, groups: int, rows: int, shuffle: Mapping[str, JsonValue]
         rows: of all files; a multiple of files x groups.
         shuffle: of its spec.
     """
-    fragments = tuple(
+    fragments = [
         Fragment(f"part-{file}", file, (group,), rows // (files * groups), 0)
         for file in range(files)
         for group in range(groups)
-    )
+    ]
     read: JsonValue = {"format": "parquet", "path": "nowhere"}
     spec = DatasetSpec.model_validate({"read": read, "cache": "none", "shuffle": dict(shuffle)})
-    source = Source(fragments, (), pa.schema([]), "")
+    source = Source(FragmentTable.of(fragments), FileTable.of([]), pa.schema([]), "")
     measured = Measured(1.0, keeps_rows=True)
     return plan_dataset("train", spec, source, measured, ROOM, 1)
 

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-    from trainshed.data.sampler.fragments import Fragment, Source
+    from trainshed.data.sampler.file_tables import Source
+    from trainshed.data.sampler.fragments import Fragment
     from trainshed.data.sampler.function import Function
     from trainshed_api.formats import FormatName
     from trainshed_api.v1alpha1 import DatasetSpec, TrainingRun

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from trainshed.data.sampler.fragments import Source
+    from trainshed.data.sampler.file_tables import Source
     from trainshed.data.sources.column_arrays import Columns
     from trainshed.inspect.inputs import RowInput
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from trainshed.data.sampler.dataset_plan import DatasetPlan
-    from trainshed.data.sampler.fragments import Source
+    from trainshed.data.sampler.file_tables import Source
     from trainshed.data.sampler.function import Function
     from trainshed.planning.preflight import Prepared
 

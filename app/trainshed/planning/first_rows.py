@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
     from trainshed.data.sampler.bad_records import BadRecordList
     from trainshed.data.sampler.dataset_plan import DatasetPlan
-    from trainshed.data.sampler.fragments import Fragment, Source
+    from trainshed.data.sampler.file_tables import Source
+    from trainshed.data.sampler.fragments import Fragment
     from trainshed.data.sampler.function import Function
 
 Made = TypeVar("Made")

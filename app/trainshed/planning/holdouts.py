@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from trainshed.data.sampler.dataset_plan import DatasetPlan
-    from trainshed.data.sampler.fragments import Source
+    from trainshed.data.sampler.file_tables import Source
     from trainshed_api.rows import HoldoutSpec, ReadSpec
     from trainshed_api.v1alpha1 import DatasetSpec
 

@@ -17,7 +17,7 @@ from PIL import Image
 from pydantic import JsonValue
 
 from trainshed.data.sampler.bad_records import BadRecord
-from trainshed.data.sampler.fragments import Source
+from trainshed.data.sampler.file_tables import FragmentTable, Source
 from trainshed.data.sources.column_arrays import Columns, join
 from trainshed.data.sources.dataset_files import open_source, read_fragment, read_records
 from trainshed.storage.disk import Disk
@@ -100,8 +100,7 @@ def open_files(
 
 def as_if_listed_so(source: Source) -> Source:
     """Return a dataset whose files may be damaged after it was opened, as if before."""
-    fragments = tuple(replace(fragment, stamps=()) for fragment in source.fragments)
-    return replace(source, fragments=fragments)
+    return replace(source, fragments=FragmentTable.of(list(source.fragments)))
 
 
 def read_all(source: Source, columns: Sequence[str] = (), chunk_rows: int = 7) -> Columns:

@@ -15,7 +15,7 @@ from tests.app.data.builders_formats import (
     write_pictures,
     write_text,
 )
-from trainshed.data.sampler.fragments import Source
+from trainshed.data.sampler.file_tables import Source
 from trainshed.data.sources.dataset_files import read_fragment
 from trainshed.data.sources.errors import DataError
 from trainshed_api.errors import SpecError

@@ -10,6 +10,7 @@ import pytest
 from tests.app.data.builders_plan import FUNCTIONS, make_mix, make_plan, write_rows
 from trainshed.data.sampler.dataset_plan import DatasetPlan
 from trainshed.data.sampler.description import MOST_FILES, Described, describe, keep_order
+from trainshed.data.sampler.file_tables import FileTable
 from trainshed_api.errors import SpecError
 
 GROUPS = ([5, 11], [1, 30, 8], [26])
@@ -100,7 +101,7 @@ def test_rows_are_told_apart_where_neither_number_nor_size_does(tmp_path: Path) 
     plan = make_plan(rows)
     assert plan.source
     first, *others = plan.source.files
-    moved = (replace(first, groups=first.groups + 1), *others)
+    moved = FileTable.of([replace(first, groups=first.groups + 1), *others])
     now = replace(plan, source=replace(plan.source, files=moved))
     with pytest.raises(SpecError, match=r"part-000.parquet with 16 rows in .* in other row groups"):
         keep_order({"train": now}, described(plan), mid_pass={"train": True})
@@ -134,15 +135,15 @@ def test_of_many_files_the_number_and_a_digest_are_kept(tmp_path: Path) -> None:
     plan = make_plan(write_rows(tmp_path / "rows", GROUPS))
     assert plan.source
     first = plan.source.files[0]
-    many = tuple(replace(first, path=f"{number}.parquet") for number in range(MOST_FILES + 1))
-    plan = replace(plan, source=replace(plan.source, files=many))
+    many = [replace(first, path=f"{number}.parquet") for number in range(MOST_FILES + 1)]
+    plan = replace(plan, source=replace(plan.source, files=FileTable.of(many)))
     was = described(plan)
     assert was["train"].files == ()
 
     _, notes = keep_order({"train": plan}, was, mid_pass={"train": True})
     assert notes == []
     assert plan.source
-    fewer = replace(plan, source=replace(plan.source, files=many[1:]))
+    fewer = replace(plan, source=replace(plan.source, files=FileTable.of(many[1:])))
     with pytest.raises(
         SpecError, match=f"got {MOST_FILES} files .* expected {MOST_FILES + 1} files"
     ):

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from tests.app.data.builders_formats import dtypes_of, open_files, read_all
 from tests.app.data.builders_tables import write_delta, write_lance
 from trainshed.data.loader.arrow_blocks import from_block, to_block
-from trainshed.data.sampler.fragments import Source
+from trainshed.data.sampler.file_tables import Source
 from trainshed.data.sources.arrow_columns import from_arrow
 from trainshed.data.sources.batch_formats import from_format
 from trainshed.data.sources.column_arrays import as_objects, join

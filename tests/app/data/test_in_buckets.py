@@ -19,7 +19,7 @@ from tests.app.data.row_numbers import numbers_of
 from tests.faulty_s3 import FaultyS3
 from tests.s3 import S3Server
 from tests.s3_faults import SLOW_DOWN, Late, Rule
-from trainshed.data.sampler.fragments import Source
+from trainshed.data.sampler.file_tables import Source
 from trainshed.data.sources.dataset_files import open_source, read_fragment, read_sample
 from trainshed.data.sources.formats import line_files
 from trainshed.data.sources.formats.whole_files import FILES_AT_ONCE

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.app.data.builders_formats import FIELD
 from tests.app.data.builders_tables import write_delta
 from tests.app.data.comparison_signs import SIGNS
-from trainshed.data.sampler.fragments import Source
+from trainshed.data.sampler.file_tables import Source
 from trainshed.data.sources.dataset_files import open_source, read_fragment
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.filters import columns_to_read, misfits, selected

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from tests.app.data.builders_buckets import assert_same, write_parquet
 from tests.app.data.builders_formats import read_all, write_csv, write_npy
 from tests.web import WebServer
-from trainshed.data.sampler.fragments import Source
+from trainshed.data.sampler.file_tables import Source
 from trainshed.data.sources import opener
 from trainshed.data.sources.dataset_files import open_source, read_fragment
 from trainshed.data.sources.errors import DataError

@@ -24,7 +24,7 @@ from tests.app.data.builders_formats import FIELD, read_all, write_csv, write_np
 from tests.faulty_s3 import FaultyS3
 from tests.s3 import S3Server
 from tests.web import WebServer
-from trainshed.data.sampler.fragments import Source
+from trainshed.data.sampler.file_tables import Source
 from trainshed.data.sources.dataset_files import open_source, read_fragment
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.formats import npy

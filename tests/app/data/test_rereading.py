@@ -20,7 +20,8 @@ from tests.app.data.builders_plan import write_rows
 from tests.app.data.builders_tables import table_rows, write_iceberg
 from tests.app.data.numbered import read_of
 from tests.app.data.row_numbers import numbers_of
-from trainshed.data.sampler.fragments import Fragment, Source
+from trainshed.data.sampler.file_tables import Source
+from trainshed.data.sampler.fragments import Fragment
 from trainshed.data.sampler.function import Function
 from trainshed.data.sources import dataset_files
 from trainshed.data.sources.apply_functions import transform

@@ -14,7 +14,7 @@ from pydantic import JsonValue, ValidationError
 
 from tests.app.data.builders_formats import FIELD, write_csv, write_pictures
 from trainshed.data.sampler.dataset_plan import plan_dataset
-from trainshed.data.sampler.fragments import Source
+from trainshed.data.sampler.file_tables import Source
 from trainshed.data.sampler.sizes import CacheMemory, Measured
 from trainshed.data.sources.column_arrays import Columns, join
 from trainshed.data.sources.dataset_files import open_source

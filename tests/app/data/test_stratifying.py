@@ -33,7 +33,7 @@ from tests.s3_faults import Rule
 from trainshed.data.loader.batches import Feed
 from trainshed.data.sampler.bad_records import BadRecordList
 from trainshed.data.sampler.dataset_plan import DatasetPlan
-from trainshed.data.sampler.fragments import Source
+from trainshed.data.sampler.file_tables import Source
 from trainshed.data.sources import opener, stratifying
 from trainshed.data.sources.column_arrays import Columns, join
 from trainshed.data.sources.dataset_files import open_source, read_fragment

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from tests.app.data.builders_formats import FIELD, dtypes_of, open_files, read_all
-from trainshed.data.sampler.fragments import Source
+from trainshed.data.sampler.file_tables import Source
 from trainshed.data.sources.arrow_columns import (
     EXTENSION_METADATA,
     EXTENSION_NAME,

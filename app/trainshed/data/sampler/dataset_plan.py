@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from trainshed.data.sampler.bad_records import Tell
-    from trainshed.data.sampler.fragments import Source
+    from trainshed.data.sampler.file_tables import Source
     from trainshed.data.sampler.permutation import Indices
     from trainshed.data.sampler.sizes import CacheMemory
     from trainshed_api.transforms import FunctionSpec
@@ -217,7 +217,7 @@ class DatasetPlan:
     def counts(self) -> Indices:
         """Return the rows of each fragment if the files tell, shape (fragments,)."""
         assert self.source
-        return np.asarray([fragment.rows for fragment in self.source.fragments], dtype=np.int64)
+        return self.source.fragments.rows.astype(np.int64)
 
     @cached_property
     def first_ids(self) -> Indices:

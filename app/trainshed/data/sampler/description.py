@@ -91,7 +91,7 @@ def describe(plan: DatasetPlan, counts: Indices | None) -> Described | None:
         rows=int(counts[counts != UNKNOWN].sum()),
         num_files=len(files),
         digest=plan.source.digest if plan.source else "",
-        files=files if len(files) <= MOST_FILES else (),
+        files=tuple(files) if len(files) <= MOST_FILES else (),
         counts=None if told else tuple(counts.tolist()),
         block_rows=plan.block_rows,
     )

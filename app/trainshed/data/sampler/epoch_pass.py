@@ -180,7 +180,7 @@ def _own_order(plan: DatasetPlan, at: EpochPass, epoch: int, counts: Indices) ->
     """Return the order of all rows of a dataset in an epoch."""
     mode = shuffle_mode(plan, at)
     if plan.source and not plan.is_made_whole:
-        files = [fragment.file for fragment in plan.source.fragments]
+        files = plan.source.fragments.file.tolist()
     else:
         files = list(range(len(counts)))
     mixed = global_order(int(counts.sum()), at.seed, epoch) if mode == "global" else None

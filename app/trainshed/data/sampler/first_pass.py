@@ -44,7 +44,7 @@ def endless_steps(plan: DatasetPlan, at: EpochPass) -> BatchLayout:
 def order_of_fragments(plan: DatasetPlan, at: EpochPass) -> Indices:
     """Return the fragments of a pass in order, shape (fragments,)."""
     assert plan.source
-    files = [fragment.file for fragment in plan.source.fragments]
+    files = plan.source.fragments.file.tolist()
     return fragment_order(files, shuffle_mode(plan, at), at.seed, at.epoch)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from trainshed.storage.store_options import AS_USUAL, StoreOptions
@@ -200,48 +198,3 @@ class Scan:
     def name_of(self, path: str) -> str:
         """Return a file's name relative to the dataset, or its name if it is the dataset."""
         return path.removeprefix(f"{self.root}/") if path != self.root else path.rpartition("/")[2]
-
-
-@dataclass(frozen=True)
-class Source:
-    """The files of a dataset, from their metadata or their names and sizes.
-
-    Args:
-        fragments: in the order of the files' names.
-        files: in the order of their names.
-        schema: of all files, whose types may be narrower.
-        fingerprint: sha256 over names, sizes and row counts.
-        scan: how to read them.
-        likely_rows: estimated number of rows to read, if it is unknown.
-    """
-
-    fragments: tuple[Fragment, ...]
-    files: tuple[File, ...]
-    schema: pa.Schema | None
-    fingerprint: str
-    scan: Scan = field(default_factory=Scan)
-    likely_rows: int = 0
-
-    @cached_property
-    def num_bytes(self) -> int:
-        """Return the size of all fragments, decoded or stored, depending on the format."""
-        return sum(fragment.num_bytes for fragment in self.fragments)
-
-    @cached_property
-    def rows(self) -> int | None:
-        """Return the rows of all fragments; None if only reading tells."""
-        if self.scan.selection:
-            return None
-        counts = [fragment.rows for fragment in self.fragments if fragment.rows is not None]
-        return sum(counts) if len(counts) == len(self.fragments) else None
-
-    @property
-    def about_rows(self) -> int:
-        """Return the rows of all fragments, or an estimate if only reading tells."""
-        return self.likely_rows if self.rows is None else self.rows
-
-    @cached_property
-    def digest(self) -> str:
-        """Return the SHA-256 of the identity of all files, for checkpoints."""
-        lines = (f"{each.path} {each.bytes} {each.rows} {each.groups}\n" for each in self.files)
-        return hashlib.sha256("".join(lines).encode()).hexdigest()

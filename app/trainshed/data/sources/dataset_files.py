@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import uuid
 from dataclasses import replace
 from itertools import islice
@@ -13,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from trainshed.data.sampler.bad_records import BadRecord
-from trainshed.data.sampler.fragments import File, Holdout, Scan, Selection, Source
+from trainshed.data.sampler.file_tables import UNKNOWN_ROWS, FileTable, FragmentTable, Source
+from trainshed.data.sampler.fragments import Holdout, Scan, Selection
 from trainshed.data.sources import parquet
 from trainshed.data.sources.column_arrays import as_floats, cut_rows, exactly, join, num_rows
 from trainshed.data.sources.errors import DataError, on_one_line
@@ -33,7 +33,7 @@ from trainshed.data.sources.formats.video import Video
 from trainshed.data.sources.formats.webdataset import Webdataset
 from trainshed.data.sources.formats.whole_files import Binary, Images
 from trainshed.data.sources.listing import ending_of, files_of
-from trainshed.data.sources.opener import ACCESS, cache_bytes_of, stamp_of, store_options_of
+from trainshed.data.sources.opener import ACCESS, cache_bytes_of, store_options_of
 from trainshed.data.sources.stratifying import KnownStrata, StrataColumn, strata_of
 from trainshed.failures import InfrastructureError, is_passing
 from trainshed.storage.addresses import is_web, shown
@@ -183,10 +183,8 @@ def _opened(
     if not fragments:
         at_least = "files with at least one row"
         raise SpecError([Problem(f"{field}.path", shown(read.path or ""), at_least)])
-    lines = (f"{file.path} {file.bytes} {file.rows} {file.groups}\n" for file in files)
-    digest = hashlib.sha256("".join(lines).encode()).hexdigest()
-    likely = max(1, int(density * sum(fragment.num_bytes for fragment in fragments)))
-    found = Source(tuple(fragments), tuple(files), scan.schema, digest, scan, likely)
+    found = Source(fragments, files, scan.schema, files.digest, scan)
+    found = replace(found, likely_rows=max(1, int(density * found.num_bytes)))
     return _selected(found, selection, read, field)
 
 
@@ -197,14 +195,9 @@ def _open(at: Folder, read: ReadSpec, scan: Scan, field: str, access: FileAccess
     form = FILES[scan.format]
     files = files_of(at, str(scan.format), form.suffixes, field)
     scan, fragments = form.open(files, scan, field, access.opened)
-    described = [File(path=file.name, bytes=file.bytes) for file in files]
+    described = FileTable(files.names, files.num_bytes)
     # Reading checks that the files still have the listed content.
-    stamps = [stamp_of(file.bytes, file.version, file.modified) for file in files]
-    stamped = [
-        replace(each, stamps=tuple(stamps[each.file : each.file + len(each.paths)]))
-        for each in fragments
-    ]
-    return Contents(scan, described, stamped)
+    return Contents(scan, described, FragmentTable(fragments, files.paths, files.versions))
 
 
 def _reader(scan: Scan) -> Reader:
@@ -320,12 +313,15 @@ def _stratified(source: Source, field: str, access: FileAccess, known: KnownStra
 
 def _density(source: Contents, opened: Opener) -> float:
     """Return the estimated rows per stored byte; 0 if each fragment has a row count."""
-    uncounted = [fragment for fragment in source.fragments if fragment.rows is None]
-    if not uncounted:
+    uncounted = np.flatnonzero(source.fragments.rows == UNKNOWN_ROWS)
+    if not uncounted.size:
         return 0.0
     reader = _reader(source.scan)
     places = sorted({round(place) for place in np.linspace(0, len(uncounted) - 1, DENSITIES)})
-    seen = [reader.density(uncounted[place], source.scan, opened) for place in places]
+    seen = [
+        reader.density(source.fragments[int(uncounted[place])], source.scan, opened)
+        for place in places
+    ]
     return sum(seen) / len(seen)
 
 

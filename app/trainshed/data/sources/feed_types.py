@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trainshed.data.sampler.dataset_plan import DatasetPlan
-    from trainshed.data.sampler.fragments import Fragment, Source
+    from trainshed.data.sampler.file_tables import Source
+    from trainshed.data.sampler.fragments import Fragment
     from trainshed.data.sampler.permutation import Indices
     from trainshed.data.sources.column_arrays import Array
 

@@ -40,8 +40,8 @@ def names_below(folder: str, field: str) -> list[str]:
     return sorted(name for name, _ in _Walk(field).entries(folder))
 
 
-def files_below(folder: str, is_wanted: Callable[[str], bool], field: str) -> list[Stored]:
-    """Return the wanted files, without inspecting others.
+def files_below(folder: str, is_wanted: Callable[[str], bool], field: str) -> Iterator[Stored]:
+    """Yield the wanted files in any order, without inspecting others.
 
     Args:
         folder: its path; it need not exist.
@@ -52,13 +52,12 @@ def files_below(folder: str, is_wanted: Callable[[str], bool], field: str) -> li
         SpecError: naming a folder without read permission, or a broken link.
         OSError: if the disk does not return it.
     """
-    found: list[Stored] = []
     for name, entry in _Walk(field).entries(folder):
         if is_wanted(entry.name):
-            found += _stored(name, entry, field)
+            if stored := _stored(name, entry, field):
+                yield stored
         elif "." not in entry.name and entry.is_symlink():
             _stored(name, entry, field)  # perhaps a folder on a disk that is not mounted
-    return sorted(found)
 
 
 class _Walk:
@@ -124,8 +123,8 @@ def _is_folder(entry: os.DirEntry[str], field: str) -> bool:
         return False
 
 
-def _stored(name: str, entry: os.DirEntry[str], field: str) -> list[Stored]:
-    """Return a file; nothing if it was deleted."""
+def _stored(name: str, entry: os.DirEntry[str], field: str) -> Stored | None:
+    """Return a file; None if it was deleted."""
     try:
         found = entry.stat()
     except OSError as error:
@@ -133,8 +132,8 @@ def _stored(name: str, entry: os.DirEntry[str], field: str) -> list[Stored]:
             raise
         if entry.is_symlink():
             raise _refusal(entry.path, "a link that leads somewhere", error, field) from error
-        return []
-    return [Stored(name, found.st_size, found.st_mtime)]
+        return None
+    return Stored(name, found.st_size, found.st_mtime)
 
 
 def _refusal(path: str, expected: str, error: OSError, field: str) -> SpecError:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import re
+from array import array
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
+import numpy as np
+from typing_extensions import override
+
+from trainshed.data.sampler.file_tables import Compact, FileVersions, Texts, packed
 from trainshed.data.sources.folder_walk import HIDDEN, files_below, legible, names_below
+from trainshed.data.sources.opener import stamp_of
 from trainshed.storage.addresses import is_remote, is_web
 from trainshed.storage.folder import UNDERWAY
 from trainshed_api.errors import Problem, SpecError, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from trainshed.storage.folder import Folder, Stored
 
@@ -25,30 +31,54 @@ _OF_SEVERAL = re.compile(r"-\d+-of-\d+$")
 
 
 class Found(NamedTuple):
-    """A file: its location, its name below the dataset's folder, and its content's identity.
+    """A file: its location, its name below the dataset's folder, and its size.
 
     Args:
         where: a path or an address.
         name: below the dataset's folder.
         bytes: its size.
-        version: of its content, if known.
-        modified: seconds since 1970, in a store.
     """
 
     where: str
     name: str
     bytes: int
-    version: str = ""
-    modified: float = 0
-
-    @classmethod
-    def of(cls, where: str, name: str, stored: Stored) -> Found:
-        """Return a listed file; on a disk the date is its version."""
-        modified = stored.modified if is_remote(where) else 0
-        return cls(where, name, stored.bytes, stored.version, modified)
 
 
-def files_of(at: Folder, kind: str, suffixes: Sequence[str], field: str) -> list[Found]:
+class Listing(Compact[Found]):
+    """The files of a dataset, sorted by name.
+
+    Args:
+        stored: the files, in any order.
+        paths: of them, by their names; None for a path below `root` each.
+        root: the dataset's folder.
+    """
+
+    def __init__(self, stored: Iterable[Stored], root: str, paths: str | None = None) -> None:
+        names: list[str] = []
+        columns = (array("q"), array("q"), array("q"))
+        # On a disk the date is the version.
+        has_dates = is_remote(root)
+        for each in stored:
+            names.append(each.name)
+            stamp = stamp_of(each.bytes, each.version, each.modified if has_dates else 0)
+            for column, value in zip(columns, stamp, strict=True):
+                column.append(value)
+        order = sorted(range(len(names)), key=names.__getitem__)
+        num_bytes, versions, modified = (packed(np.asarray(each)[order]) for each in columns)
+        self.names, self.num_bytes = Texts(names[place] for place in order), num_bytes
+        self.paths = self.names.after(f"{root}/") if paths is None else Texts([paths])
+        self.versions = FileVersions(num_bytes, versions, modified)
+
+    @override
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @override
+    def item(self, number: int) -> Found:
+        return Found(self.paths[number], self.names[number], int(self.num_bytes[number]))
+
+
+def files_of(at: Folder, kind: str, suffixes: Sequence[str], field: str) -> Listing:
     """Return a file, or the files of a folder at any depth with the format's endings.
 
     Args:
@@ -62,19 +92,17 @@ def files_of(at: Folder, kind: str, suffixes: Sequence[str], field: str) -> list
             unreadable.
     """
     if is_web(str(at)):
-        return [_on_web(at, field)]
+        return _on_web(at, field)
     file = at.parent.stat(at.name) if at.name else None
     if file:
-        return _named([Found.of(str(at), file.name, file)], field)
-    endings, root = tuple(suffixes), str(at)
+        return Listing(_named([file], field), str(at), str(at))
+    endings = tuple(suffixes)
 
     def is_wanted(name: str) -> bool:
-        return not endings or ending_of(name).endswith(endings)
+        return not endings or name.endswith(endings) or ending_of(name).endswith(endings)
 
     tree = _whole_tree(at, is_wanted, f"{field}.path")
-    found = [Found.of(f"{root}/{each.name}", each.name, each) for each in tree]
-    if at.path is None:
-        found = _without_folders(found, at)
+    found = Listing(_named(tree, field), str(at))
     if not found:
         which = " or ".join(f"*{ending}" for ending in endings) or "any"
         expected = f"a folder with {which} files"
@@ -83,7 +111,7 @@ def files_of(at: Folder, kind: str, suffixes: Sequence[str], field: str) -> list
             there = f". Did you mean {at.parent}/{near}?" if near else ""
             expected = f"a {kind} file or folder that exists{there}"
         raise SpecError([Problem(f"{field}.path", str(at), expected)])
-    return _named(found, field)
+    return found
 
 
 def _nearest(at: Folder) -> str | None:
@@ -93,14 +121,16 @@ def _nearest(at: Folder) -> str | None:
     return None
 
 
-def _whole_tree(at: Folder, is_wanted: Callable[[str], bool], field: str) -> list[Stored]:
-    """Return the files below a folder that may have rows and have wanted names."""
+def _whole_tree(at: Folder, is_wanted: Callable[[str], bool], field: str) -> Iterable[Stored]:
+    """Return the files below a folder that may have rows and have wanted names, in any order."""
+    found: Iterable[Stored]
     if at.path is not None:
         found = files_below(str(at), is_wanted, field)
         is_underway = at.stat(UNDERWAY) is not None
     else:
         tree = at.tree()
-        found = [each for each in tree if is_data(each.name) and is_wanted(each.name)]
+        wanted = [each for each in tree if is_data(each.name) and is_wanted(each.name)]
+        found = _without_folders(wanted, at)
         is_underway = any(each.name == UNDERWAY for each in tree)
     if is_underway:
         expected = f"a folder that is whole: its {UNDERWAY} says that it is not written to its end"
@@ -108,14 +138,14 @@ def _whole_tree(at: Folder, is_wanted: Callable[[str], bool], field: str) -> lis
     return found
 
 
-def _without_folders(found: Sequence[Found], at: Folder) -> list[Found]:
+def _without_folders(found: Sequence[Stored], at: Folder) -> Sequence[Stored]:
     """Remove the empty objects with which consoles of buckets mark folders.
 
     Their names end with a slash, which listings drop: other objects are below them, or nothing
     exists under the name without it.
     """
     if all(each.bytes for each in found):
-        return list(found)
+        return found
     above: set[str] = set()
     for each in found:
         folder = each.name.rpartition("/")[0]
@@ -128,15 +158,15 @@ def _without_folders(found: Sequence[Found], at: Folder) -> list[Found]:
     return [each for each in found if each.bytes or each.name in there]
 
 
-def _named(found: list[Found], field: str) -> list[Found]:
-    """Refuse names that are not UTF-8: rows, orders and checkpoints contain them."""
+def _named(found: Iterable[Stored], field: str) -> Iterator[Stored]:
+    """Yield files; refuse names that are not UTF-8: rows, orders and checkpoints contain them."""
     for each in found:
         if not each.name.isascii():
             name = legible(each.name)
             if name != each.name:
                 expected = "files with names in UTF-8"
                 raise SpecError([Problem(f"{field}.path", name, expected)])
-    return found
+        yield each
 
 
 def ending_of(name: str) -> str:
@@ -144,7 +174,7 @@ def ending_of(name: str) -> str:
     return _OF_SEVERAL.sub("", name.lower())
 
 
-def _on_web(at: Folder, field: str) -> Found:
+def _on_web(at: Folder, field: str) -> Listing:
     from trainshed.storage.bucket import Bucket
     from trainshed.storage.ranged_reads import (
         stored_on_web,  # imported late: disks need no client
@@ -155,7 +185,7 @@ def _on_web(at: Folder, field: str) -> Found:
     if file is None:
         raise SpecError([Problem(f"{field}.path", str(at), "the address of an existing file")])
     name = urlsplit(str(at)).path.rpartition("/")[2]
-    return Found.of(str(at), name, file)
+    return Listing([file._replace(name=name)], str(at), str(at))
 
 
 def names_of(at: Folder, field: str) -> list[str]:

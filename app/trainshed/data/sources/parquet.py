@@ -6,20 +6,20 @@ import contextlib
 import hashlib
 import zlib
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trainshed.data.sampler.fragments import File, Fragment, Scan, Source
+from trainshed.data.sampler.file_tables import FileTable, FragmentTable, Source
+from trainshed.data.sampler.fragments import File, Fragment, Scan
 from trainshed.data.sources.arrow_columns import becomes_floats, from_arrow
 from trainshed.data.sources.column_arrays import MOST_EXACT
 from trainshed.data.sources.errors import DataError, on_one_line
 from trainshed.data.sources.filters import may_meet
 from trainshed.data.sources.listing import files_of
-from trainshed.data.sources.opener import ACCESS, stamp_of
+from trainshed.data.sources.opener import ACCESS
 from trainshed.data.sources.read_retry import ReadRetrier, spans_of
 from trainshed.data.sources.unified_schema import (
     FileSchema,
@@ -98,9 +98,8 @@ def open_source(  # noqa: PLR0913 - files, and what of them is read
         described.append(describe(found, footer))
         name = found.name.rpartition("/")[2]
         digest.update(f"{name} {found.bytes} {footer.num_rows}\n".encode())
-        stamps = (stamp_of(found.bytes, found.version, found.modified),)
         fragments.extend(
-            replace(fragment, stamps=stamps)
+            fragment
             for fragment in cut(found.where, number, footer)
             if where is None or _may_meet(where, fragment, footer, schema)
         )
@@ -118,7 +117,8 @@ def open_source(  # noqa: PLR0913 - files, and what of them is read
         floats=tuple(sorted(floats - integers)),
         integers=tuple(sorted(integers)),
     )
-    return Source(tuple(fragments), tuple(described), schema, digest.hexdigest(), scan)
+    table = FragmentTable(fragments, files.paths, files.versions)
+    return Source(table, FileTable.of(described), schema, digest.hexdigest(), scan)
 
 
 def _schemas(footers: Sequence[tuple[Found, pq.FileMetaData]]) -> list[FileSchema]:

@@ -26,7 +26,7 @@ from tests.app.data.builders_tables import (
     write_iceberg_into,
 )
 from tests.s3 import S3Server
-from trainshed.data.sampler.fragments import Source
+from trainshed.data.sampler.file_tables import Source
 from trainshed.data.sources.dataset_files import open_source
 from trainshed.data.sources.opener import FileAccess
 from trainshed.failures import InfrastructureError

@@ -28,7 +28,7 @@ from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import AudioOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -60,7 +60,7 @@ class Audio(Format):
     @override
     def open(
         self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
-    ) -> tuple[Scan, list[Fragment]]:
+    ) -> tuple[Scan, Iterable[Fragment]]:
         kind, options = pa.list_(pa.float32()), scan.options_as(AudioOptions)
         if seconds := options.seconds:
             first = _first(files, scan, field, opened)

@@ -80,7 +80,7 @@ class Csv(Format):
     @override
     def open(
         self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
-    ) -> tuple[Scan, list[Fragment]]:
+    ) -> tuple[Scan, Iterable[Fragment]]:
         options = scan.options_as(CsvOptions)
 
         def told(file: Found, most: int | None) -> pa.Schema | None:

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from typing_extensions import override
 
+from trainshed.data.sampler.file_tables import FileTable, FragmentTable
 from trainshed.data.sources.arrow_columns import becomes_floats
 from trainshed.data.sources.errors import on_one_line
 from trainshed.data.sources.formats.format import Contents, FragmentRead, Table
@@ -78,7 +79,7 @@ class Delta(Table):
         floats = floats.difference(integers)
         scan = replace(scan, options=options, schema=schema, floats=tuple(sorted(floats)))
         scan = replace(scan, integers=integers)
-        return Contents(scan, described, fragments)
+        return Contents(scan, FileTable.of(described), FragmentTable.of(fragments))
 
     @override
     def tables(self, read: FragmentRead) -> Iterator[Columns]:

@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from trainshed.data.sampler.bad_records import BadRecord
-    from trainshed.data.sampler.fragments import File, Fragment, Scan
+    from trainshed.data.sampler.file_tables import FileTable, FragmentTable
+    from trainshed.data.sampler.fragments import Fragment, Scan
     from trainshed.data.sources.column_arrays import Columns
     from trainshed.data.sources.listing import Found
     from trainshed.data.sources.opener import FileAccess, Opener
@@ -86,7 +87,7 @@ class Format(Reader):
     @abstractmethod
     def open(
         self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
-    ) -> tuple[Scan, list[Fragment]]:
+    ) -> tuple[Scan, Iterable[Fragment]]:
         """Return how to read the files, and their fragments, before any row is read.
 
         Args:
@@ -105,8 +106,8 @@ class Contents(NamedTuple):
     """The content of a dataset: how to read it, its files, and their fragments."""
 
     scan: Scan
-    files: list[File]
-    fragments: list[Fragment]
+    files: FileTable
+    fragments: FragmentTable
 
 
 class Table(Reader):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 from typing_extensions import override
 
+from trainshed.data.sampler.file_tables import FileTable, FragmentTable
 from trainshed.data.sampler.fragments import File, Fragment
 from trainshed.data.sources.arrow_columns import becomes_floats, in_tables
 from trainshed.data.sources.errors import on_one_line
@@ -207,7 +208,7 @@ def _cut(
     }
     integers = beyond_floats(as_stored, scan.schema, floats)
     scan = replace(scan, floats=tuple(sorted(floats - integers)), integers=tuple(sorted(integers)))
-    return Contents(scan, files, fragments)
+    return Contents(scan, FileTable.of(files), FragmentTable.of(fragments))
 
 
 def _with_missing(file: DataFile, snapshot: _Snapshot) -> Iterator[str]:

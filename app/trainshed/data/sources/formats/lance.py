@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from typing_extensions import override
 
+from trainshed.data.sampler.file_tables import FileTable, FragmentTable
 from trainshed.data.sampler.fragments import File, Fragment
 from trainshed.data.sources.arrow_columns import becomes_floats, from_arrow
 from trainshed.data.sources.column_arrays import MOST_EXACT
@@ -73,7 +74,7 @@ class Lance(Table):
             file = _file(found)
             files.append(file)
             fragments += _cut(f"{scan.root}/{file.path}", number, found, file.bytes)
-        return Contents(scan, files, fragments)
+        return Contents(scan, FileTable.of(files), FragmentTable.of(fragments))
 
     @override
     def tables(self, read: FragmentRead) -> Iterator[Columns]:

@@ -50,17 +50,15 @@ def is_packed(path: str) -> bool:
     return ending_of(path).endswith(tuple(_PACKED))
 
 
-def cut_files(files: Sequence[Found], *, whole: bool = False) -> list[Fragment]:
-    """Return fragments of neighbouring bytes; whole: one per file."""
-    fragments = []
+def cut_files(files: Sequence[Found], *, whole: bool = False) -> Iterator[Fragment]:
+    """Yield fragments of neighbouring bytes; whole: one per file."""
     for number, file in enumerate(files):
-        if whole or is_packed(file.where) or file.bytes <= SPAN_BYTES:
-            fragments.append(Fragment(file.where, number, (), None, file.bytes))
+        if whole or file.bytes <= SPAN_BYTES or is_packed(file.where):
+            yield Fragment(file.where, number, (), None, file.bytes)
             continue
         for start in range(0, file.bytes, SPAN_BYTES):
             span = (start, min(start + SPAN_BYTES, file.bytes))
-            fragments.append(Fragment(file.where, number, (), None, span[1] - span[0], span))
-    return fragments
+            yield Fragment(file.where, number, (), None, span[1] - span[0], span)
 
 
 class LineStream(Protocol):

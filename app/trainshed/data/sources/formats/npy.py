@@ -19,7 +19,7 @@ from trainshed.data.sources.formats.format import Format, FragmentRead
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -65,7 +65,7 @@ class Npy(Format):
     @override
     def open(
         self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
-    ) -> tuple[Scan, list[Fragment]]:
+    ) -> tuple[Scan, Iterable[Fragment]]:
         def head(file: Found) -> _Head:
             try:
                 return _promised(file, _head(file.where, opened))

@@ -61,8 +61,11 @@ class Shared(NamedTuple):
 
 def some_files(files: Sequence[Found]) -> list[Found]:
     """Return a few files from first to last, to infer the columns of all."""
-    places = sorted({round(place) for place in np.linspace(0, len(files) - 1, LOOKED_AT)})
-    return [files[place] for place in places]
+    return [files[place] for place in _few_places(len(files))]
+
+
+def _few_places(count: int) -> list[int]:
+    return sorted({round(place) for place in np.linspace(0, count - 1, LOOKED_AT)})
 
 
 def shared_schema(
@@ -84,7 +87,7 @@ def shared_schema(
         SpecError: if a column has no common type, a type is for no column, or no file has a good
             line.
     """
-    filled = [file for file in files if file.bytes]
+    filled = [number for number, file in enumerate(files) if file.bytes]
     if not filled:
         raise SpecError([Problem(f"{field}.path", files[0].where, "files with at least one row")])
 
@@ -98,7 +101,7 @@ def shared_schema(
         return None if schema is None else FileSchema(file.where, schema)
 
     with ThreadPoolExecutor(FILES_AT_ONCE) as pool:
-        seen = pool.map(look, *zip(*_looked_at(filled), strict=True))
+        seen = pool.map(look, *zip(*_looked_at(files, filled), strict=True))
         schemas = [each for each in seen if each is not None]
     if not schemas:
         expected = "a row that can be read among the first ones of at least one file"
@@ -122,12 +125,15 @@ def shared_schema(
     return Shared(schema, tuple(sorted(floats)))
 
 
-def _looked_at(files: Sequence[Found]) -> list[tuple[Found, int | None]]:
-    """Return which files to inspect, and how many bytes of each; None for the usual number."""
-    drawn = np.random.default_rng(0).permutation(len(files))[:MOST_LOOKED_AT]
-    sizes: dict[str, int | None] = {files[number].where: SHALLOW_BYTES for number in drawn}
-    sizes |= dict.fromkeys(file.where for file in some_files(files))
-    return [(file, sizes[file.where]) for file in files if file.where in sizes]
+def _looked_at(files: Sequence[Found], filled: Sequence[int]) -> list[tuple[Found, int | None]]:
+    """Return which files to inspect, and how many bytes of each; None for the usual number.
+
+    filled: numbers of the files that are not empty.
+    """
+    drawn = np.random.default_rng(0).permutation(len(filled))[:MOST_LOOKED_AT]
+    sizes: dict[int, int | None] = dict.fromkeys(drawn.tolist(), SHALLOW_BYTES)
+    sizes |= dict.fromkeys(_few_places(len(filled)))
+    return [(files[filled[place]], sizes[place]) for place in sorted(sizes)]
 
 
 def told_types(table: pa.Table) -> pa.Schema:

@@ -17,7 +17,7 @@ from trainshed.data.sources.formats.salvage import cut_lines
 from trainshed_api.formats import TextOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from trainshed.data.sampler.fragments import Fragment, Scan
     from trainshed.data.sources.column_arrays import Columns
@@ -36,7 +36,7 @@ class Text(Format):
     @override
     def open(
         self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
-    ) -> tuple[Scan, list[Fragment]]:
+    ) -> tuple[Scan, Iterable[Fragment]]:
         return replace(scan, schema=pa.schema([(COLUMN, pa.string())])), cut_files(files)
 
     @override

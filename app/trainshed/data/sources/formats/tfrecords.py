@@ -12,7 +12,6 @@ import pyarrow as pa
 from typing_extensions import override
 
 from trainshed.data.sampler.bad_records import BadRecord
-from trainshed.data.sampler.fragments import Fragment
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.formats.example import Feature, read_example
 from trainshed.data.sources.formats.format import Format, FragmentRead
@@ -20,6 +19,7 @@ from trainshed.data.sources.formats.line_files import (
     COMPRESSED,
     GZIP,
     HEAD_BYTES,
+    cut_files,
     read_up_to,
     stored_share,
     unpacked,
@@ -31,9 +31,9 @@ from trainshed_api.errors import Problem, SpecError, one_of
 from trainshed_api.formats import TfrecordsOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from trainshed.data.sampler.fragments import Scan
+    from trainshed.data.sampler.fragments import Fragment, Scan
     from trainshed.data.sources.column_arrays import Array, Columns
     from trainshed.data.sources.formats.example import Kind
     from trainshed.data.sources.listing import Found
@@ -74,7 +74,7 @@ class Tfrecords(Format):
     @override
     def open(
         self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
-    ) -> tuple[Scan, list[Fragment]]:
+    ) -> tuple[Scan, Iterable[Fragment]]:
         heads = []
         for file in some_files(files):
             try:
@@ -84,8 +84,7 @@ class Tfrecords(Format):
                 raise SpecError([Problem(f"{field}.path", None, expected)]) from error
         schema = _schema(heads, scan.options_as(TfrecordsOptions), field)
         # Only the records before it tell where a record begins: one task reads a file.
-        fragments = [Fragment(file.where, n, (), None, file.bytes) for n, file in enumerate(files)]
-        return replace(scan, schema=schema), fragments
+        return replace(scan, schema=schema), cut_files(files, whole=True)
 
     @override
     def tables(self, read: FragmentRead) -> Iterator[Columns | BadRecord]:

@@ -11,22 +11,22 @@ import numpy as np
 import pyarrow as pa
 from typing_extensions import override
 
-from trainshed.data.sampler.fragments import Fragment
 from trainshed.data.sources.column_arrays import as_objects
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.formats.format import Format, FragmentRead
+from trainshed.data.sources.formats.line_files import cut_files
 from trainshed.data.sources.formats.shared_types import some_files
 from trainshed.storage.byte_ranges import WHOLE
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import VideoOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from av.container import InputContainer
     from numpy.typing import NDArray
 
-    from trainshed.data.sampler.fragments import Scan
+    from trainshed.data.sampler.fragments import Fragment, Scan
     from trainshed.data.sources.column_arrays import Columns
     from trainshed.data.sources.listing import Found
     from trainshed.data.sources.opener import Opener
@@ -47,7 +47,7 @@ class Video(Format):
     @override
     def open(
         self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
-    ) -> tuple[Scan, list[Fragment]]:
+    ) -> tuple[Scan, Iterable[Fragment]]:
         options = scan.options_as(VideoOptions)
         try:
             sizes = {file.where: _size(file.where, opened) for file in some_files(files)}
@@ -62,8 +62,7 @@ class Video(Format):
         kinds = (pa.fixed_shape_tensor(pa.uint8(), (*first, 3)), pa.int64(), pa.string())
         schema = pa.schema(list(zip(_COLUMNS, kinds, strict=True)))
         # Frames are split by their position in a task's input: one video per task.
-        fragments = [Fragment(file.where, n, (), None, file.bytes) for n, file in enumerate(files)]
-        return replace(scan, schema=schema), fragments
+        return replace(scan, schema=schema), cut_files(files, whole=True)
 
     @override
     def tables(self, read: FragmentRead) -> Iterator[Columns]:

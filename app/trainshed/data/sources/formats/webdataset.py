@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 from typing_extensions import override
 
-from trainshed.data.sampler.fragments import Fragment
 from trainshed.data.sources.column_arrays import as_objects
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.formats.format import Format, FragmentRead
 from trainshed.data.sources.formats.json import value_of
 from trainshed.data.sources.formats.line_files import (
     HEAD_BYTES,
+    cut_files,
     stored_share,
     unpacked,
     with_packed,
@@ -31,9 +31,9 @@ from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import WebdatasetOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from trainshed.data.sampler.fragments import Scan
+    from trainshed.data.sampler.fragments import Fragment, Scan
     from trainshed.data.sources.column_arrays import Array, Columns
     from trainshed.data.sources.formats.tar import Member
     from trainshed.data.sources.listing import Found
@@ -75,7 +75,7 @@ class Webdataset(Format):
     @override
     def open(
         self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
-    ) -> tuple[Scan, list[Fragment]]:
+    ) -> tuple[Scan, Iterable[Fragment]]:
         found: list[_Sample] = []
         options = scan.options_as(WebdatasetOptions)
         try:
@@ -90,8 +90,7 @@ class Webdataset(Format):
             expected = "members whose name has a dot: key.ending"
             raise SpecError([Problem(f"{field}.path", files[0].where, expected)])
         # Only the members before it tell where a member begins: one task reads a file.
-        fragments = [Fragment(file.where, n, (), None, file.bytes) for n, file in enumerate(files)]
-        return replace(scan, schema=schema), fragments
+        return replace(scan, schema=schema), cut_files(files, whole=True)
 
     @override
     def tables(self, read: FragmentRead) -> Iterator[Columns]:

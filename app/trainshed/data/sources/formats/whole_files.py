@@ -20,7 +20,7 @@ from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import ImagesOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from trainshed.data.sampler.fragments import Scan
     from trainshed.data.sources.column_arrays import Columns
@@ -45,7 +45,7 @@ class Binary(Format):
     @override
     def open(
         self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
-    ) -> tuple[Scan, list[Fragment]]:
+    ) -> tuple[Scan, Iterable[Fragment]]:
         schema = pa.schema([(self.content, pa.binary()), ("path", pa.string())])
         return replace(scan, schema=schema), group_files(files)
 
@@ -81,7 +81,7 @@ class Images(Binary):
     @override
     def open(
         self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
-    ) -> tuple[Scan, list[Fragment]]:
+    ) -> tuple[Scan, Iterable[Fragment]]:
         found, fragments = super().open(files, scan, field, opened)
         scan = replace(found, unasked=UNASKED)
         assert scan.schema
@@ -91,20 +91,20 @@ class Images(Binary):
         return replace(scan, schema=schema, classes=folders_of(files, field)), fragments
 
 
-def group_files(files: Sequence[Found], most: int = TASK_BYTES) -> list[Fragment]:
-    """Return groups of neighbouring files, one per task, by their sizes.
+def group_files(files: Sequence[Found], most: int = TASK_BYTES) -> Iterator[Fragment]:
+    """Yield groups of neighbouring files, one per task, by their sizes.
 
     most: maximum bytes of a group with more than one file.
     """
-    fragments: list[Fragment] = []
+    group: list[Found] = []
     first, size = 0, 0
     for number, file in enumerate(files):
-        if number > first and (size + file.bytes > most or number - first >= TASK_FILES):
-            fragments.append(_group(files[first:number], first, size))
-            first, size = number, 0
+        if group and (size + file.bytes > most or len(group) >= TASK_FILES):
+            yield _group(group, first, size)
+            group, first, size = [], number, 0
+        group.append(file)
         size += file.bytes
-    fragments.append(_group(files[first:], first, size))
-    return fragments
+    yield _group(group, first, size)
 
 
 def _group(files: Sequence[Found], first: int, size: int) -> Fragment:
