@@ -6,9 +6,13 @@ import pickle
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from tests.app.data.builders_formats import open_files
 from trainshed.data.sampler.file_tables import FileTable, FragmentTable, Texts
 from trainshed.data.sampler.fragments import File, Fragment
+from trainshed.data.sources.parquet import ColumnFacts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,3 +60,14 @@ def test_a_file_takes_a_few_bytes_of_a_plan(tmp_path: Path) -> None:
     assert source.fragments[MANY - 1].paths == (str(tmp_path / "part-00004/record-0000999.txt"),)
     assert source.fragments[7].stamps[0].bytes == 2
     assert len(pickle.dumps(source)) <= 50 * MANY
+
+
+def test_metadata_that_differ_in_each_file_are_held_once() -> None:
+    """Pandas writes the number of rows into the metadata of each file."""
+    facts = ColumnFacts()
+    for rows in range(1, 5):
+        schema = pa.schema([("x", pa.int64())], metadata={"pandas": str(rows)})
+        written = pa.BufferOutputStream()
+        pq.write_table(pa.table({"x": list(range(rows))}, schema=schema), written)
+        facts.add(f"{rows}.parquet", pq.read_metadata(pa.BufferReader(written.getvalue())))
+    assert [each.path for each in facts.schemas()] == ["1.parquet"]

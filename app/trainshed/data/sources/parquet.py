@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import zlib
+from array import array
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from dataclasses import dataclass
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trainshed.data.sampler.file_tables import FileTable, FragmentTable, Source
+from trainshed.data.sampler.file_tables import FileTable, FragmentTable, Source, packed
 from trainshed.data.sampler.fragments import File, Fragment, Scan
 from trainshed.data.sources.arrow_columns import becomes_floats, from_arrow
 from trainshed.data.sources.column_arrays import MOST_EXACT
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
 # blocks, and large enough that reading it takes longer than opening it.
 FRAGMENT_BYTES = 16 * 2**20
 FOOTERS_AT_ONCE = 16
+# Footers in memory: one takes some 10 kB, and more with many columns.
+FOOTERS_AHEAD = 1024
 # Spark and Impala wrote times in this type for long. Arrow converts them to nanoseconds, which
 # reach from 1677 to 2262, and silently wraps all other times.
 _INT96, _INT96_UNIT = "INT96", "us"
@@ -81,8 +85,23 @@ def open_source(  # noqa: PLR0913 - files, and what of them is read
             has no common type.
     """
     files = access.retry_policy.read(lambda: files_of(at, "parquet", [SUFFIX], field))
-    footers = list(zip(files, read_footers(files, field, access), strict=True))
-    schemas = _schemas(footers)
+    footers: Iterable[pq.FileMetaData] = read_footers(files, field, access)
+    if where is not None:  # whose literals have the types of all files
+        footers = held = list(footers)
+    facts, digest, rows, groups = ColumnFacts(), hashlib.sha256(), array("q"), array("q")
+
+    def fragments_of_all() -> Iterator[Fragment]:
+        for number, (file, footer) in enumerate(zip(files, footers, strict=True)):
+            facts.add(file.where, footer)
+            described = describe(file, footer)
+            rows.append(footer.num_rows)
+            groups.append(described.groups)
+            name = file.name.rpartition("/")[2]
+            digest.update(f"{name} {file.bytes} {footer.num_rows}\n".encode())
+            yield from cut(file.where, number, footer)
+
+    fragments = FragmentTable(fragments_of_all(), files.paths, files.versions)
+    schemas = facts.schemas()
     known = dict.fromkeys(name for each in schemas for name in each.schema.names)
     for column in columns:
         if column not in known:
@@ -91,25 +110,16 @@ def open_source(  # noqa: PLR0913 - files, and what of them is read
     for each in schemas:
         refuse_twins(each, f"{field}.path", _TWINS, wanted)
     schema = unified_schema(schemas, f"{field}.path", _REMEDY, wanted)
-    digest = hashlib.sha256()
-    described: list[File] = []
-    fragments: list[Fragment] = []
-    for number, (found, footer) in enumerate(footers):
-        described.append(describe(found, footer))
-        name = found.name.rpartition("/")[2]
-        digest.update(f"{name} {found.bytes} {footer.num_rows}\n".encode())
-        fragments.extend(
-            fragment
-            for fragment in cut(found.where, number, footer)
-            if where is None or _may_meet(where, fragment, footer, schema)
-        )
+    if where is not None:
+        met = (each for each in fragments if _may_meet(where, each, held[each.file], schema))
+        fragments = FragmentTable(met, files.paths, files.versions)
     if not fragments:
         if where:
             expected = "a condition that at least one row of the files meets"
             raise SpecError([Problem(f"{field}.{where_name}", "no rows", expected)])
         raise SpecError([Problem(f"{field}.path", str(at), "files with at least one row")])
-    floats = with_missing(footers, schema, columns, access)
-    integers = beyond_floats(footers, schema, floats)
+    floats = facts.with_missing(schema, columns, access)
+    integers = facts.beyond_floats(schema, floats)
     is_alike = len(schemas) == 1 or all(conforms(each.schema, schema, wanted) for each in schemas)
     scan = Scan(
         root=str(at),
@@ -117,81 +127,126 @@ def open_source(  # noqa: PLR0913 - files, and what of them is read
         floats=tuple(sorted(floats - integers)),
         integers=tuple(sorted(integers)),
     )
-    table = FragmentTable(fragments, files.paths, files.versions)
-    return Source(table, FileTable.of(described), schema, digest.hexdigest(), scan)
+    described = FileTable(files.names, files.num_bytes, packed(rows), packed(groups))
+    return Source(fragments, described, schema, digest.hexdigest(), scan)
 
 
-def _schemas(footers: Sequence[tuple[Found, pq.FileMetaData]]) -> list[FileSchema]:
-    """Return each schema of files with rows, or of all files if none has, with its first file."""
-    distinct: list[tuple[Found, pq.FileMetaData]] = []
-    for found, footer in [each for each in footers if each[1].num_rows] or footers:
-        # Much faster than to compare Arrow's schemas, whose types are in the metadata.
-        if not any(
-            footer.metadata == other.metadata and footer.schema.equals(other.schema)
-            for _, other in distinct
-        ):
-            distinct.append((found, footer))
-    return [FileSchema(found.where, footer.schema.to_arrow_schema()) for found, footer in distinct]
-
-
-def with_missing(
-    files: Sequence[tuple[Found, pq.FileMetaData]],
-    schema: pa.Schema,
-    columns: Sequence[str] = (),
-    access: FileAccess = ACCESS,
-) -> frozenset[str]:
-    """Return nullable columns of integers and booleans that lack values.
-
-    Footers mostly tell; otherwise a column is searched up to the first missing value.
+@dataclass
+class _Layout:
+    """What footers with one schema have in common.
 
     Args:
-        files: with their footers.
-        schema: of all of them; a file of a table may lack columns, which have no values there.
-        columns: to check, among those in the schema; empty for all.
-        access: to the storage.
-
-    Raises:
-        OSError: if the storage does not return what is searched.
+        where: the first file.
+        footer: of that file.
+        schema: of the files, with the metadata of the first one.
+        leaves: number and field of each column that may be read as floats.
+        rows: of all of these files.
     """
-    asked = frozenset(
-        each.name
-        for each in schema
-        if becomes_floats(each.type) and (not columns or each.name in columns)
-    )
-    found, untold = _told(files, asked)
 
-    def look(place: _Place) -> None:
-        if place.column not in found and access.retry_policy.read(
-            lambda: _lacks(place, access.opened)
-        ):
-            found.add(place.column)
-
-    with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
-        list(pool.map(look, untold))
-    return frozenset(found)
+    where: str
+    footer: pq.FileMetaData
+    schema: pa.Schema
+    leaves: Sequence[tuple[int, pa.Field]]
+    rows: int = 0
 
 
-def beyond_floats(
-    files: Sequence[tuple[Found, pq.FileMetaData]], schema: pa.Schema, names: Iterable[str]
-) -> frozenset[str]:
-    """Return the int64 columns with values beyond 2**53, from the footers.
+class ColumnFacts:
+    """What footers say of the columns of files: footers are large, and one is held per schema."""
 
-    Args:
-        files: with their footers.
-        schema: of all of them.
-        names: of the columns to check.
-    """
-    asked = [name for name in names if pa.types.is_int64(schema.field(name).type)]
-    found: set[str] = set()
-    for _, footer in files if asked else ():
-        paths = [footer.schema.column(number).path for number in range(footer.num_columns)]
-        places = [(number, name) for number, name in enumerate(paths) if name in asked]
-        for group in range(footer.num_row_groups):
-            for number, name in places:
-                told = footer.row_group(group).column(number).statistics
-                if told is not None and told.has_min_max:
-                    found |= {name} if max(-told.min, told.max) > MOST_EXACT else set()
-    return frozenset(found)
+    def __init__(self) -> None:
+        self._layouts: list[_Layout] = []
+        self._lacking: set[str] = set()
+        self._large: set[str] = set()
+        self._untold: list[_Place] = []
+
+    def add(self, where: str, footer: pq.FileMetaData) -> None:
+        """Take the footer of a file; where: its path or address."""
+        layout = self._layout(where, footer)
+        layout.rows += footer.num_rows
+        for group in range(footer.num_row_groups if layout.leaves else 0):
+            columns = footer.row_group(group)
+            for number, column in layout.leaves:
+                name, told = column.name, columns.column(number).statistics
+                if column.nullable and name not in self._lacking:
+                    if told is None or not told.has_null_count:
+                        self._untold.append(_Place(where, name, group))
+                    elif told.null_count:
+                        self._lacking.add(name)
+                seeks = pa.types.is_int64(column.type) and name not in self._large
+                if seeks and told is not None and told.has_min_max:
+                    self._large |= {name} if max(-told.min, told.max) > MOST_EXACT else set()
+
+    def _layout(self, where: str, footer: pq.FileMetaData) -> _Layout:
+        for layout in self._layouts:
+            # Much faster than to compare Arrow's schemas, whose types are in the metadata.
+            other = layout.footer
+            if footer.metadata == other.metadata and footer.schema.equals(other.schema):
+                return layout
+        schema = footer.schema.to_arrow_schema()
+        for layout in self._layouts:  # metadata such as those of pandas differ in each file
+            if schema.remove_metadata() == layout.schema.remove_metadata():
+                return layout
+        columns = {each.name: each for each in schema if _may_become_floats(each.type)}
+        paths = (footer.schema.column(number).path for number in range(footer.num_columns))
+        leaves = [(number, columns[path]) for number, path in enumerate(paths) if path in columns]
+        self._layouts.append(_Layout(where, footer, schema, leaves))
+        return self._layouts[-1]
+
+    def _filled(self) -> list[_Layout]:
+        return [each for each in self._layouts if each.rows]
+
+    def schemas(self) -> list[FileSchema]:
+        """Return each schema of files with rows, or of all files if none has rows."""
+        return [FileSchema(each.where, each.schema) for each in self._filled() or self._layouts]
+
+    def with_missing(
+        self, schema: pa.Schema, columns: Sequence[str] = (), access: FileAccess = ACCESS
+    ) -> frozenset[str]:
+        """Return nullable columns of integers and booleans that lack values.
+
+        Footers mostly tell; otherwise a column is searched up to the first missing value.
+
+        Args:
+            schema: of all files; a file of a table may lack columns, which have no values there.
+            columns: to check, among those in the schema; empty for all.
+            access: to the storage.
+
+        Raises:
+            OSError: if the storage does not return what is searched.
+        """
+        asked = {
+            each.name
+            for each in schema
+            if becomes_floats(each.type) and (not columns or each.name in columns)
+        }
+        found = asked & self._lacking
+        for each in self._filled():
+            found |= asked.difference(each.schema.names)
+
+        def look(place: _Place) -> None:
+            if place.column not in found and access.retry_policy.read(
+                lambda: _lacks(place, access.opened)
+            ):
+                found.add(place.column)
+
+        with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
+            list(pool.map(look, (each for each in self._untold if each.column in asked)))
+        return frozenset(found)
+
+    def beyond_floats(self, schema: pa.Schema, names: frozenset[str]) -> frozenset[str]:
+        """Return the int64 columns with values beyond 2**53.
+
+        Args:
+            schema: of all files.
+            names: of the columns to check.
+        """
+        large = names & self._large
+        return frozenset(name for name in large if pa.types.is_int64(schema.field(name).type))
+
+
+def _may_become_floats(kind: pa.DataType) -> bool:
+    """Return whether a type may be one of integers or booleans together with other files'."""
+    return becomes_floats(kind) or pa.types.is_null(kind) or pa.types.is_dictionary(kind)
 
 
 class _Place(NamedTuple):
@@ -200,32 +255,6 @@ class _Place(NamedTuple):
     path: str
     column: str
     group: int
-
-
-def _told(
-    files: Sequence[tuple[Found, pq.FileMetaData]], asked: frozenset[str]
-) -> tuple[set[str], list[_Place]]:
-    """Return columns that lack values, and column chunks whose footer does not tell."""
-    found: set[str] = set()
-    untold: list[_Place] = []
-    for file, footer in files:
-        if not (left := asked - found):
-            break
-        stored = footer.schema.to_arrow_schema()
-        if footer.num_rows:
-            found |= left.difference(stored.names)
-        nullable = {name for name in left.intersection(stored.names) if stored.field(name).nullable}
-        paths = [footer.schema.column(number).path for number in range(footer.num_columns)]
-        places = [(number, name) for number, name in enumerate(paths) if name in nullable]
-        for group in range(footer.num_row_groups):
-            columns = footer.row_group(group)
-            for number, name in places:
-                told = columns.column(number).statistics
-                if told is None or not told.has_null_count:
-                    untold.append(_Place(file.where, name, group))
-                elif told.null_count:
-                    found.add(name)
-    return found, untold
 
 
 def _lacks(place: _Place, opened: Opener) -> bool:
@@ -395,16 +424,26 @@ def _tables(
         yield pa.Table.from_batches([batch])
 
 
-def read_footers(files: Sequence[Found], field: str, access: FileAccess) -> list[pq.FileMetaData]:
-    """Return the footers of files, in order.
+def read_footers(
+    files: Sequence[Found], field: str, access: FileAccess
+) -> Iterator[pq.FileMetaData]:
+    """Yield the footers of files, in order.
 
     Raises:
         InfrastructureError: if the storage does not return one.
         SpecError: naming a file that is not parquet.
     """
+
+    def read(some: Sequence[Found]) -> list[pq.FileMetaData]:
+        return [_footer(file.where, field, access) for file in some]
+
     # In a bucket each needs two requests, without work in between.
     with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
-        return list(pool.map(lambda file: _footer(file.where, field, access), files))
+        for first in range(0, len(files), FOOTERS_AHEAD):
+            ahead = files[first : first + FOOTERS_AHEAD]
+            size = -(-len(ahead) // (4 * FOOTERS_AT_ONCE))
+            parts = [ahead[start : start + size] for start in range(0, len(ahead), size)]
+            yield from chain.from_iterable(pool.map(read, parts))
 
 
 @contextlib.contextmanager

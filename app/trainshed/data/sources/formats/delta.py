@@ -17,7 +17,7 @@ from trainshed.data.sources.errors import on_one_line
 from trainshed.data.sources.formats.format import Contents, FragmentRead, Table
 from trainshed.data.sources.formats.table_files import read_row_groups
 from trainshed.data.sources.listing import Found
-from trainshed.data.sources.parquet import beyond_floats, cut, describe, read_footers, with_missing
+from trainshed.data.sources.parquet import ColumnFacts, cut, describe, read_footers
 from trainshed.storage.addresses import is_address
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import DeltaOptions
@@ -53,9 +53,9 @@ class Delta(Table):
         partitions: list[dict[str, object]] = [each.get("partition") or {} for each in added]
         fragments: list[Fragment] = []
         described: list[File] = []
-        footers = read_footers(files, field, access)
-        with_footers = list(zip(files, footers, strict=True))
-        for number, (file, footer) in enumerate(with_footers):
+        facts, footers = ColumnFacts(), read_footers(files, field, access)
+        for number, (file, footer) in enumerate(zip(files, footers, strict=True)):
+            facts.add(file.where, footer)
             described.append(describe(file, footer))
             constants = tuple(sorted(partitions[number].items()))
             fragments += [
@@ -64,18 +64,15 @@ class Delta(Table):
             ]
         asked = set(read.columns or schema.names)
         stored = asked.difference(*partitions)
-        floats = with_missing(
-            with_footers,
-            pa.schema([each for each in schema if each.name in stored]),
-            access=access,
-        )
+        in_files = pa.schema([each for each in schema if each.name in stored])
+        floats = facts.with_missing(in_files, access=access)
         floats |= {
             name
             for each in partitions
             for name, value in each.items()
             if value is None and name in asked and becomes_floats(schema.field(name).type)
         }
-        integers = tuple(sorted(beyond_floats(with_footers, schema, floats)))
+        integers = tuple(sorted(facts.beyond_floats(schema, floats)))
         floats = floats.difference(integers)
         scan = replace(scan, options=options, schema=schema, floats=tuple(sorted(floats)))
         scan = replace(scan, integers=integers)

@@ -22,7 +22,7 @@ from trainshed.data.sources.errors import on_one_line
 from trainshed.data.sources.formats.format import Contents, FragmentRead, Table
 from trainshed.data.sources.formats.table_files import read_row_groups
 from trainshed.data.sources.listing import Found
-from trainshed.data.sources.parquet import beyond_floats, cut, describe, read_footers, with_missing
+from trainshed.data.sources.parquet import ColumnFacts, cut, describe, read_footers
 from trainshed.failures import is_passing
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import IcebergOptions
@@ -181,7 +181,7 @@ def _cut(
     by_path = dict(zip(plain, footers, strict=True))
     files: list[File] = []
     fragments: list[Fragment] = []
-    as_stored: list[tuple[Found, pq.FileMetaData]] = []
+    facts = ColumnFacts()
     lacking: set[str] = set()
     for number, (where, task) in enumerate(sorted(snapshot.tasks.items())):
         file, footer = task.file, by_path.get(where)
@@ -190,7 +190,7 @@ def _cut(
         if footer is not None and _is_plain(footer, scan, snapshot.schema):
             files.append(describe(Found(where, name, file.file_size_in_bytes), footer))
             fragments += [replace(each, constants=constants) for each in cut(where, number, footer)]
-            as_stored.append((plain[where], footer))
+            facts.add(where, footer)
             continue
         deletes = "".join(sorted(each.file_path for each in task.delete_files))
         groups, size = zlib.crc32(deletes.encode()), file.file_size_in_bytes
@@ -200,13 +200,13 @@ def _cut(
             rows = None if deletes else file.record_count
             fragments.append(Fragment(where, number, (), rows, size, constants=constants))
     assert scan.schema
-    counted = with_missing(as_stored, scan.schema, columns, access)
+    counted = facts.with_missing(scan.schema, columns, access)
     floats = counted | {
         each.name
         for each in scan.schema
         if each.name in lacking.intersection(columns or lacking) and becomes_floats(each.type)
     }
-    integers = beyond_floats(as_stored, scan.schema, floats)
+    integers = facts.beyond_floats(scan.schema, floats)
     scan = replace(scan, floats=tuple(sorted(floats - integers)), integers=tuple(sorted(integers)))
     return Contents(scan, FileTable.of(files), FragmentTable.of(fragments))
 
