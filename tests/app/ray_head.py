@@ -24,6 +24,12 @@ TOKEN = "a-token-of-the-tests"
 SECONDS_TO_START = 180
 STORE_BYTES = 100 * 2**20
 BIN = str(Path(sys.executable).parent)
+# Ray ends processes beyond the number of CPUs that are idle for a second, and tests would start
+# them again: each costs 2 to 7 s of a core, most of it imports.
+KEEP_IDLE = {
+    "RAY_num_workers_soft_limit": "8",
+    "RAY_idle_worker_killing_time_threshold_ms": "600000",
+}
 
 
 @dataclass(frozen=True)
@@ -137,18 +143,28 @@ def start_here(cpus: int, store_bytes: int = STORE_BYTES) -> Iterator[None]:
     """
     import ray
 
-    ray.init(
-        address="local",
-        num_cpus=cpus,
-        object_store_memory=store_bytes,
-        include_dashboard=False,
-        log_to_driver=False,
-        _temp_dir=str(kept_folder()),
-    )
+    with keep_idle():
+        ray.init(
+            address="local",
+            num_cpus=cpus,
+            object_store_memory=store_bytes,
+            include_dashboard=False,
+            log_to_driver=False,
+            _temp_dir=str(kept_folder()),
+        )
     try:
         yield
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def keep_idle() -> Iterator[None]:
+    """Have each Ray that starts meanwhile keep its idle processes."""
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in KEEP_IDLE.items():
+            patched.setenv(name, value)
+        yield
 
 
 def start_node(head: Head, *words: str, pod: str = "") -> None:
