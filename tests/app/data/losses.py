@@ -1,5 +1,6 @@
 """Passes over datasets that lose a rank, the feeder with the head, or a node of the data."""
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ import numpy as np
 import ray
 from pydantic import JsonValue
 from ray.actor import ActorHandle
+from ray.cloudpickle import register_pickle_by_value
 from ray.cluster_utils import Cluster
 
 from tests.app.data import numbered, row_numbers
@@ -28,6 +30,9 @@ from trainshed.storage.disk import Disk
 
 if TYPE_CHECKING:
     from trainshed.data.loader.prefetch import Prefetched
+
+# A process of Ray imports what a class of this module needs, instead of the module: 2 s less each.
+register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 ROWS, FILES, WIDTH = 1200, 4, 1024
 BATCH = 36
