@@ -90,28 +90,55 @@ def call(head: Head, *words: str, **environment: str) -> Output:
 
 
 def states_of(head: Head, job: str) -> list[str]:
-    """Return what the dashboard says of the training of a job."""
+    """Return what the dashboard says of the training of a job.
+
+    Ray 2.60 answers with status 500 once a job was deleted whose training it knows: ask before.
+    """
     listed = TrainRuns.model_validate(ask(head, "/api/train/v2/runs/v1")).train_runs
     return [run.status for run in listed if run.job_details.submission_id == job]
 
 
-def drive(head: Head, file: Path) -> Output:
-    """Run the driver of a job of a file's run, without the job around it."""
-    environment = head.inside | {"TRAINSHED_SPEC": encode_run(load_file(file))}
-    return trainshed("run", environment=environment, timeout_seconds=PATIENCE)
+def test_a_job_is_followed_to_its_end_and_each_part_runs_on_its_own_group(
+    head: Head, tmp_path: Path
+) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
 
+    def noted(who: str) -> JsonValue:
+        options: JsonValue = {"folder": str(notes), "who": who}
+        return {"use": "tests.app.placed_functions:transform", "options": options}
 
-def test_the_manifest_trains_as_it_is(head: Head) -> None:
-    words = ("submit", "manifests/trainingrun.yaml")
+    read: JsonValue = {"format": "parquet", "path": "rows"}
+    file = write_run(
+        tmp_path,
+        "placed",
+        train="tests.app.placed_functions:train",
+        config={"notes": str(notes)},
+        epochs=2,
+        batchSize=40,
+        workers=WORKERS,
+        data=make_data(
+            train={
+                "read": read,
+                "transforms": [noted("streamed")],
+                "cache": "none",
+                "shuffle": {"mode": "global"},
+            },
+            valid={"read": read, "transforms": [noted("cached")], "cache": "objects"},
+        ),
+    )
+
+    words = ("submit", str(file))
     output = trainshed(*words, environment=head.access, timeout_seconds=PATIENCE)
 
     assert output.code == EXIT_SUCCEEDED, output.stderr
     assert output.finished.outcome == SUCCEEDED
-    assert (output.finished.metrics["valid.accuracy"] or 0) > 0.9
-    assert read_result(head.home / "runs" / "local" / "digits").outcome == SUCCEEDED
-    submitted = re.search(r"(digits-\S+) was submitted", output.stderr)
+    assert read_result(head.home / "runs" / "local" / "placed").outcome == SUCCEEDED
+    submitted = re.search(r"(placed-\S+) was submitted", output.stderr)
     assert submitted, output.stderr
     assert states_of(head, submitted[1]) == ["FINISHED"]
+    ran = {tuple(path.name.split(".")[:2]) for path in notes.iterdir()}
+    assert ran == {("streamed", "cpu"), ("cached", "cpu"), ("worker", "gpu")}
 
 
 def test_a_job_with_code_of_its_own_is_followed_left_alone_stopped_and_forgotten(
@@ -170,41 +197,6 @@ def test_a_token_is_wanted_and_it_must_be_the_right_one(head: Head) -> None:
     assert (without.code, wrong.code) == (EXIT_INVALID, EXIT_INVALID)
     assert "wants a token: set RAY_AUTH_TOKEN" in without.stderr
     assert "refuses the token of RAY_AUTH_TOKEN (403)" in wrong.stderr
-
-
-def test_data_is_prepared_and_workers_train_on_their_own_groups(head: Head, tmp_path: Path) -> None:
-    notes = tmp_path / "notes"
-    notes.mkdir()
-
-    def noted(who: str) -> JsonValue:
-        options: JsonValue = {"folder": str(notes), "who": who}
-        return {"use": "tests.app.placed_functions:transform", "options": options}
-
-    read: JsonValue = {"format": "parquet", "path": "rows"}
-    file = write_run(
-        tmp_path,
-        "placed",
-        train="tests.app.placed_functions:train",
-        config={"notes": str(notes)},
-        epochs=2,
-        batchSize=40,
-        workers=WORKERS,
-        data=make_data(
-            train={
-                "read": read,
-                "transforms": [noted("streamed")],
-                "cache": "none",
-                "shuffle": {"mode": "global"},
-            },
-            valid={"read": read, "transforms": [noted("cached")], "cache": "objects"},
-        ),
-    )
-
-    output = drive(head, file)
-
-    assert output.code == EXIT_SUCCEEDED, output.stderr
-    ran = {tuple(path.name.split(".")[:2]) for path in notes.iterdir()}
-    assert ran == {("streamed", "cpu"), ("cached", "cpu"), ("worker", "gpu")}
 
 
 def test_more_workers_than_the_nodes_of_a_group_hold_are_refused(head: Head) -> None:
