@@ -11,8 +11,8 @@ from typing import Literal
 from hack.faults.checkout import Checkout
 from hack.faults.table import Fault
 
-PURE = "not ray and not control_plane and not e2e and not gpu"
-SLOW = "not e2e and not gpu"
+SLOW = "not (e2e or gpu or tensorflow or azure)"
+PURE = f"{SLOW} and not (ray or control_plane)"
 # What pytest ends with: all passed, some failed, nothing was chosen.
 PASSED, FAILED, NOTHING = 0, 1, 5
 _SKIPPED = re.compile(r"\b\d+ skipped\b")
