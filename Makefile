@@ -34,6 +34,8 @@ run: setup ## Train manifests/trainingrun.yaml on the digits; RUN_ARGS=--fresh t
 ##@ Check (docs/testing.md)
 # Two processes side by side: numeric libraries that each take all cores only fight each other.
 check test test-tensorflow package: export OMP_NUM_THREADS ?= 1
+# A gate starts hundreds of Python processes: each would compile our modules again.
+check test test-tensorflow core e2e: export PYTHONDONTWRITEBYTECODE :=
 .PHONY: check test test-gpu test-tensorflow test-azure package lint types layers soak faults stops seams
 check: lint types layers ## lint, types, layers, every test that starts neither Ray nor a server
 	@$(PYTEST) $(SIDE_BY_SIDE) -m "not (ray or control_plane or s3 or e2e or gpu or tensorflow or azure)" $(PYTEST_ARGS)
