@@ -26,6 +26,7 @@ _KUEUE_LABELS = (KUEUE_QUEUE, "kueue.x-k8s.io/priority-class")
 CLUSTER_LABEL = "ray.io/cluster"
 RUN_LABEL = f"{names.GROUP}/run"
 ATTEMPT_LABEL = f"{names.GROUP}/attempt"
+RESERVATION_ANNOTATION = f"{names.GROUP}/reservation"
 # KubeRay's own deadlines only end what we failed to end.
 _BACKSTOP_SECONDS = 300
 
@@ -34,7 +35,8 @@ _BACKSTOP_SECONDS = 300
 class AttemptIdentity:
     """Which attempt of which run; progress_url and token are empty where no controller listens.
 
-    groups: of the whole cluster, as far as they are known.
+    groups: of the whole cluster, as far as they are known. reservation: as JSON, for controllers
+    that find the RayJob without its run.
     """
 
     namespace: str
@@ -44,6 +46,7 @@ class AttemptIdentity:
     progress_url: str = ""
     progress_token: str = field(default="", repr=False)
     groups: tuple[NodeGroup, ...] = ()
+    reservation: str = ""
 
     @property
     def ray_job(self) -> str:
@@ -108,6 +111,8 @@ def render_rayjob(
     }
     if isinstance(cluster, SharedCluster):
         spec["clusterSelector"] = {CLUSTER_LABEL: cluster.name}
+        if attempt.reservation:
+            metadata["annotations"] = {RESERVATION_ANNOTATION: attempt.reservation}
     else:
         spec |= _own_cluster(run, cluster)
         # A head that comes back would be given the same job again.

@@ -130,6 +130,19 @@ class RunTime(DriverTime):
     goodput: str = Field(default="", description="Training as a share of all that is above.")
 
 
+class Reservation(StatusModel):
+    """What an attempt holds of a shared RayCluster; an annotation of its RayJob has it, too."""
+
+    count: int = Field(description="Workers.")
+    group: str = Field(default="", description="Group of nodes for the workers.")
+    cpu: float = Field(default=0.0, description="CPUs of each worker.")
+    gpu: float = Field(default=0.0, description="GPUs of each worker.")
+    memory: float = Field(default=0.0, description="Bytes of memory of each worker.")
+    data_cpus: float = Field(default=0.0, description="CPUs for Ray Data, beside the workers.")
+    data_group: str = Field(default="", description="Group of nodes for Ray Data.")
+    since: Moment = Field(description="When it was granted.")
+
+
 class AttemptStatus(StatusModel):
     """One attempt: one RayJob, one driver."""
 
@@ -155,6 +168,17 @@ class AttemptStatus(StatusModel):
     resumed_from: ResumedFrom | None = Field(default=None, description="Where it went on from.")
     steps_lost: int | None = Field(default=None, description="Steps after its last checkpoint.")
     time: DriverTime = Field(default_factory=DriverTime, description="Where its time went.")
+    reservation: Reservation | None = Field(
+        default=None, description="What it holds of a shared RayCluster until it is released."
+    )
+    release_time: Moment | None = Field(
+        default=None, description="When it held nothing any more: its driver ended."
+    )
+    release_reason: str = Field(
+        default="",
+        description="How that is known: JobOver, HeadReplaced, PodsGone, or TimedOut where nobody "
+        "answered.",
+    )
 
 
 class FailureCounts(StatusModel):
@@ -211,6 +235,8 @@ class QueueStatus(StatusModel):
 
     position: int = Field(description="1 is next.")
     reason: str = Field(default="", description="What it waits for.")
+    missing: str = Field(default="", description="Resources that are not free.")
+    held_by: tuple[str, ...] = Field(default=(), description="Runs that hold resources.")
 
 
 class ResultStatus(StatusModel):

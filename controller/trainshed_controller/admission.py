@@ -1,45 +1,41 @@
 """Who may begin on a shared RayCluster, and what the others wait for. Pure.
 
-Strict order: highest priority, then oldest; nobody overtakes. What is counted is what the cluster
-was told, not what happens to be idle: a run that is admitted keeps its workers until it ends.
+Strict order: highest priority, then oldest; nobody overtakes who could begin. What is counted is
+what the cluster was told, not what happens to be idle: an attempt keeps its workers until its end.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from trainshed_api.quantity import parse_bytes, parse_cores
+from trainshed_api.status import Reservation
 from trainshed_controller.model import Place, Room
+from trainshed_controller.packing import (
+    HAIR,
+    Request,
+    Rooms,
+    of_group,
+    pack,
+    place_data,
+    place_workers,
+)
 from trainshed_controller.pod_trouble import worst_trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     from trainshed_api.v1alpha1 import TrainingRun
     from trainshed_controller.model import ClusterView, PodView
 
-# Sums of binary fractions such as 0.1 are not exact.
-_HAIR = 1e-9
-
-# Pods of workers, by what each has free.
-Rooms = Counter[Room]
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a run needs: `count` workers of one size, and CPUs for its data."""
-
-    uid: str
-    count: int
-    worker: Room
-    data_cpus: float
-    data_group: str
-    priority: int = 0
-    created: datetime | None = None
+# After that a run that waits for Pods lets others begin that fit into those that are ready.
+PASSED_SECONDS = 300.0
+_MOST_NAMED = 5
 
 
 def request_of(uid: str, run: TrainingRun, created: datetime | None = None) -> Request:
@@ -60,6 +56,30 @@ def request_of(uid: str, run: TrainingRun, created: datetime | None = None) -> R
         run.spec.data.placement,
         run.spec.priority,
         created,
+        run.metadata.name or "",
+    )
+
+
+def reservation_of(request: Request, now: datetime) -> Reservation:
+    """Return what an attempt holds from now on."""
+    worker = request.worker
+    return Reservation(
+        count=request.count,
+        group=worker.group,
+        cpu=worker.cpu,
+        gpu=worker.gpu,
+        memory=worker.memory,
+        data_cpus=request.data_cpus,
+        data_group=request.data_group,
+        since=now,
+    )
+
+
+def request_held(uid: str, name: str, held: Reservation) -> Request:
+    """Return what an attempt holds as a request; created: since when."""
+    worker = Room(held.group, held.cpu, held.gpu, held.memory)
+    return Request(
+        uid, held.count, worker, held.data_cpus, held.data_group, created=held.since, name=name
     )
 
 
@@ -84,141 +104,88 @@ def rooms_at_most(cluster: ClusterView) -> Rooms:
     return rooms
 
 
-def admit(
+def admit(  # noqa: PLR0913, PLR0917  # what is there, and who wants it
     cluster: ClusterView,
     pods: Sequence[PodView],
     holding: Sequence[Request],
     waiting: Sequence[Request],
     others: Sequence[str] = (),
+    lacking: Mapping[str, float] = MappingProxyType({}),
 ) -> dict[str, Place]:
     """Return what the queue says of each waiting run, by uid.
 
-    holding: admitted already, in the order of their admission. others: RayJobs of somebody else on
-    the cluster, which nobody can count; they are named to those who wait.
+    Args:
+        holding: admitted already; those that have been so for longest are placed first.
+        others: RayJobs of somebody else on the cluster, which nobody can count; they are named.
+        lacking: for how many seconds runs have waited for Pods that are declared and not ready.
     """
-    free, whole = rooms_now(cluster, pods), rooms_at_most(cluster)
+    holders = sorted(holding, key=lambda each: _age(each.created))
+    ready, whole = rooms_now(cluster, pods), rooms_at_most(cluster)
+    free, unheld = _without(ready, holders), _without(whole, holders)
     trouble = worst_trouble(pods, cluster)
     pending = [pod for pod in pods if not (pod.ready or pod.deleting or pod.is_over)]
     # Pods that the API server refuses exist nowhere.
-    to_come = whole - free if cluster.trouble else _rooms_of(cluster, pending)
-    for request in holding:
-        free = pack(free, request) or free
+    to_come = whole - ready if cluster.trouble else _rooms_of(cluster, pending)
+    held_by = tuple(each.name for each in holders if each.name)[:_MOST_NAMED]
     places: dict[str, Place] = {}
-    position = 0
+    position, is_blocked = 0, False
     for request in sorted(waiting, key=_order):
         if pack(whole, request) is None:
             # It would wait for ever; those behind it need not.
-            reason = f"can never fit: {_explain(whole, request, 'in all')}"
+            missing = f"{_explain(whole, request, 'in all')} on {cluster.name}"
             places[request.uid] = Place(
-                admitted=False, reason=f"{reason} on {cluster.name}", exceeds=True
+                admitted=False, reason=f"can never fit: {missing}", exceeds=True, missing=missing
             )
             continue
-        packed = pack(free, request) if position == 0 else None
+        packed = None if is_blocked else pack(free, request)
         if packed is not None:
             free = packed
             places[request.uid] = Place(admitted=True)
             continue
         position += 1
-        reason = f"{_explain(free, request, 'free')} on {cluster.name}"
-        if position > 1:
-            reason = f"{position - 1} before it; {reason}"
+        lacks_pods = pack(unheld, request) is not None
+        passed = lacks_pods and lacking.get(request.uid, 0.0) >= PASSED_SECONDS
+        is_blocked = is_blocked or not passed
+        missing = f"{_explain(free, request, 'free')} on {cluster.name}"
+        reason = missing if position == 1 else f"{position - 1} before it; {missing}"
         if others:
-            reason += f"; also running: {', '.join(sorted(others)[:5])}"
-        lacks_pods = trouble if trouble and pack(free + to_come, request) else None
-        if lacks_pods:
-            reason += f"; {lacks_pods.message}"
+            reason += f"; also running: {', '.join(sorted(others)[:_MOST_NAMED])}"
+        kept_away = trouble if trouble and pack(free + to_come, request) else None
+        if kept_away:
+            reason += f"; {kept_away.message}"
+        if passed:
+            reason += "; its Pods are not ready, so runs that fit begin before it"
         places[request.uid] = Place(
-            admitted=False, position=position, reason=reason, trouble=lacks_pods
+            admitted=False,
+            position=position,
+            reason=reason,
+            trouble=kept_away,
+            missing=missing,
+            held_by=held_by,
+            lacks_pods=lacks_pods,
         )
     return places
 
 
-def pack(rooms: Rooms, request: Request) -> Rooms | None:
-    """Return the remaining capacity after workers and data are placed; None if they do not fit."""
+def _without(rooms: Rooms, holders: Sequence[Request]) -> Rooms:
+    """Return what holders leave; what one lacks for lost Pods takes all that it could use."""
     left = Counter(rooms)
-    if not _place_workers(left, request) and not _place_data(left, request):
-        return left
-    # As drivers do: workers that belong nowhere leave the data's Pods to it where there are others.
-    left = Counter(rooms)
-    if not _place_data(left, request) and not _place_workers(left, request):
-        return left
-    return None
-
-
-def _place_workers(left: Rooms, request: Request) -> int:
-    """Subtract the workers from the nodes; return how many do not fit."""
-    # The fullest Pods first, and those without GPUs for workers that need none: what is whole
-    # stays whole for whoever needs it.
-    kinds = _of_group(left, request.worker.group)
-    by_size = sorted(kinds, key=lambda room: (room.gpu, room.cpu, room.memory))
-    return _place(left, by_size, request.count, request.worker)
-
-
-def _place_data(left: Rooms, request: Request) -> int:
-    """Subtract the CPUs of the data from the nodes; return how many do not fit."""
-    by_gpu = sorted(_of_group(left, request.data_group), key=lambda room: (room.gpu, room.cpu))
-    return _place(left, by_gpu, math.ceil(request.data_cpus), Room("", 1.0, 0.0, 0.0))
-
-
-def _place(
-    left: Rooms,
-    order: Sequence[Room],
-    count: int,
-    piece: Room,
-) -> int:
-    """Subtract pieces from the nodes in this order; return how many do not fit.
-
-    Rooms that are alike are taken together: a cluster has few kinds of them, and many of each.
-    """
-    for room in order:
-        each = _most_workers(room, piece)
-        if not count or not each:
-            continue
-        whole = min(left[room], count // each)
-        left[room] -= whole
-        left[_take(room, piece, each)] += whole
-        count -= whole * each
-        if count and left[room]:
-            rest = min(count, each)
-            left[room] -= 1
-            left[_take(room, piece, rest)] += 1
-            count -= rest
-    return count
+    for request in holders:
+        packed = pack(left, request)
+        if packed is not None:
+            left = packed
+        else:
+            place_workers(left, request)
+            place_data(left, request)
+    return left
 
 
 def _order(request: Request) -> tuple[int, float, str]:
-    age = request.created.timestamp() if request.created else 0.0
-    return (-request.priority, age, request.uid)
+    return (-request.priority, _age(request.created), request.uid)
 
 
-def _of_group(rooms: Rooms, group: str) -> list[Room]:
-    """Return the kinds of Pods of the group; all of them where no Pod has such a label."""
-    there = [room for room, count in rooms.items() if count]
-    return [room for room in there if room.group == group] or there
-
-
-def _most_workers(room: Room, worker: Room) -> int:
-    """Return how many workers of this size fit on one node."""
-    fits = [
-        math.floor(have / need + _HAIR)
-        for have, need in (
-            (room.cpu, worker.cpu),
-            (room.gpu, worker.gpu),
-            (room.memory, worker.memory),
-        )
-        if need and not math.isinf(have)
-    ]
-    return min(fits, default=0)
-
-
-def _take(room: Room, piece: Room, count: int) -> Room:
-    # Rounded, so that nodes with the same requests compare equal.
-    return Room(
-        room.group,
-        round(room.cpu - piece.cpu * count, 6),
-        round(room.gpu - piece.gpu * count, 6),
-        room.memory - piece.memory * count,
-    )
+def _age(moment: datetime | None) -> float:
+    return moment.timestamp() if moment else 0.0
 
 
 def _sum(rooms: Rooms, kinds: Sequence[Room], of: Callable[[Room], float]) -> float:
@@ -227,8 +194,8 @@ def _sum(rooms: Rooms, kinds: Sequence[Room], of: Callable[[Room], float]) -> fl
 
 def _explain(rooms: Rooms, request: Request, word: str) -> str:
     """Return the arithmetic: what is needed and what there is."""
-    usable = _of_group(rooms, request.worker.group)
-    data = _of_group(rooms, request.data_group)
+    usable = of_group(rooms, request.worker.group)
+    data = of_group(rooms, request.data_group)
     group = request.worker.group
     place = f" of group {group}" if group and all(r.group == group for r in usable) else ""
     needs = (
@@ -243,7 +210,7 @@ def _explain(rooms: Rooms, request: Request, word: str) -> str:
     short = [
         f"needs {need:g} {what}{place}, {have:g} {word}"
         for what, need, have in needs
-        if need > have + _HAIR
+        if need > have + HAIR
     ]
     if not short and pack(rooms, replace(request, data_cpus=0.0)) is None:
         w = request.worker
@@ -253,6 +220,6 @@ def _explain(rooms: Rooms, request: Request, word: str) -> str:
             "sum but not by Pod"
         )
     if not short:
-        have = _sum(rooms, data, lambda r: math.floor(r.cpu + _HAIR))
+        have = _sum(rooms, data, lambda r: math.floor(r.cpu + HAIR))
         short.append(f"needs {request.data_cpus:g} CPUs for data, {have:g} {word} beside workers")
     return ", ".join(short)

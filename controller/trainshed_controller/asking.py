@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainshed_controller.begin import must_ask_ray
-from trainshed_controller.model import Key, Question
-from trainshed_controller.release import cluster_of_attempt
+from trainshed_controller.model import Key
+from trainshed_controller.question import Question
+from trainshed_controller.release import cluster_of_attempt, must_stop
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -25,23 +25,27 @@ def is_heard(seen: Observed) -> bool:
 
 
 def question_of(view: RunView, seen: Observed, settings: Settings) -> Question | None:
-    """Return what has to be asked about the newest attempt, given all else that is seen of it."""
+    """Return what has to be asked about an attempt, given all else that is seen of the run."""
     newest = view.status.attempts[-1] if view.status.attempts else None
     if newest is None:
         return None
-    kind = _kind(view, newest, seen, settings)
-    cluster = cluster_of_attempt(seen.ray_job, newest)
-    if kind is None or not cluster:
+    kind = _kind(newest, seen, settings) if newest.outcome is None else None
+    asked: AttemptStatus | None = newest
+    if kind is None:
+        kind, asked = "stop", must_stop(view, seen)
+    if asked is None:
+        return None
+    cluster = cluster_of_attempt(seen.ray_job if asked is newest else None, asked)
+    if not cluster:
         return None
     key = Key("run", view.namespace, view.name)
-    return Question(kind, key, view.uid, newest.number, cluster, newest.job_id)
+    return Question(kind, key, view.uid, asked.number, cluster, asked.job_id)
 
 
 def _kind(
-    view: RunView, newest: AttemptStatus, seen: Observed, settings: Settings
-) -> Literal["is over", "last word"] | None:
-    if newest.outcome is not None:
-        return "is over" if must_ask_ray(view, seen) else None
+    newest: AttemptStatus, seen: Observed, settings: Settings
+) -> Literal["is over", "stop", "last word"] | None:
+    """Return what has to be asked about an open attempt."""
     job = seen.ray_job
     if job is None:
         return None

@@ -9,28 +9,36 @@ from trainshed_api.rayjob import AttemptIdentity
 from trainshed_api.spechash import spec_hash, training_hash
 from trainshed_api.status import AttemptStatus, QueueStatus
 from trainshed_controller import status as states
+from trainshed_controller.admission import request_of, reservation_of
 from trainshed_controller.model import Plan
+from trainshed_controller.release import release_reason, released, unconfirmed
 from trainshed_controller.render import class_of, shared_cluster
 from trainshed_controller.turn import MOST_DELETIONS, failed, suspended
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from trainshed_api.status import TrainingRunStatus
-    from trainshed_controller.model import Observed, RayJobView, RunView
+    from trainshed_controller.model import RayJobView, RunView
     from trainshed_controller.turn import Turn
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 10, 300
 # An attempt that trained for so long shows that the failures before it are over.
 _HEALTHY_SECONDS = 600.0
-# How long a lost driver may go on on a shared cluster that nobody can ask; the claim of the next
-# attempt keeps it from doing harm after that.
-_UNKNOWN_SECONDS = 30
+# From when on it is said for what a run waits that is about to go on.
+_EXPLAINED_SECONDS = 60.0
+_UNCONFIRMED_SECONDS = 30.0
 _SOON_SECONDS = 2.0
+NAME_TAKEN = "RayJobNameTaken"
 
 
 def begin(turn: Turn, status: TrainingRunStatus) -> Plan:
     """Begin the next attempt when the last one is cleaned up and the cluster has capacity."""
+    status, waits = _release(turn, status)
     if turn.run.spec.suspend:
-        return Plan(suspended(turn, status), delete_jobs=_leftovers(turn))
+        if waits is None and unconfirmed(status):
+            waits = _UNCONFIRMED_SECONDS
+        return Plan(suspended(turn, status), delete_jobs=_leftovers(turn), again_after=waits)
     if status.holds("Suspended"):
         status = turn.say(status, "Suspended", "Resumed", holds=False)
         status = turn.say(status, "Admitted", "Resumed", holds=False)
@@ -40,58 +48,61 @@ def begin(turn: Turn, status: TrainingRunStatus) -> Plan:
         message = f"activeDeadlineSeconds ({limit}) has passed"
         status = failed(status, "DeadlineExceeded", message, turn.stamp)
         return Plan(status, delete_jobs=_leftovers(turn))
-    waits = _remains(turn, status)
     if waits:
         return Plan(status, delete_jobs=_leftovers(turn), again_after=waits)
-    if class_of(turn.run, turn.settings) is None:
-        refused = _no_room(turn, status)
-        if refused:
-            return refused
+    return _keeps_waiting(turn, status) or _begin_now(turn, status)
+
+
+def _keeps_waiting(turn: Turn, status: TrainingRunStatus) -> Plan | None:
+    """Return what is done while the next attempt has to wait; None where it may begin."""
+    if pause := pause_seconds_left(status, turn.now):
+        return Plan(status, again_after=max(1.0, pause))
     if taken := turn.seen.next_taken:
         message = f"RayJob {taken.name} exists already and belongs to another object"
-        status = turn.say(status, "Progressing", "RayJobNameTaken", message, holds=False)
+        status = turn.say(status, "Progressing", NAME_TAKEN, message, holds=False)
         return Plan(status, again_after=30.0)
-    return _begin_now(turn, status)
+    return _no_room(turn, status) if class_of(turn.run, turn.settings) is None else None
 
 
 def _leftovers(turn: Turn) -> tuple[RayJobView, ...]:
     return tuple(job for job in turn.seen.jobs if not job.deleting)[:MOST_DELETIONS]
 
 
-def _remains(turn: Turn, status: TrainingRunStatus) -> float | None:
-    """Return for how long to wait for the end of what was before; None when nothing is left."""
+def _release(turn: Turn, status: TrainingRunStatus) -> tuple[TrainingRunStatus, float | None]:
+    """Return the status with what is released by now, and for how long to wait for the rest."""
     last = status.attempts[-1] if status.attempts else None
     if last is None or last.end_time is None:
-        return None
-    if turn.seen.jobs:
-        return _SOON_SECONDS
+        return status, None
+    why = "" if all(job.deleting for job in turn.seen.jobs) else "its RayJob is there"
+    earlier = turn.seen.earlier
+    if last.release_time is None:
+        grace = turn.run.spec.grace_period_seconds
+        reason = release_reason(last, turn.seen, grace, turn.now)
+        if reason:
+            status = released(status, last, reason, turn.now)
+        else:
+            why = why or "its RayJob, its job or its Pods did not end yet"
+    elif earlier and earlier.over:
+        known = next((each for each in status.attempts if each.number == earlier.number), None)
+        status = released(status, known, "JobOver", turn.now) if known else status
+    elif earlier and (earlier.over is False or earlier.asking):
+        why = f"the driver of attempt {earlier.number} still runs"
+    if not why:
+        return status, None
+    waited = (turn.now - last.end_time).total_seconds()
+    if waited < _EXPLAINED_SECONDS or turn.run.spec.suspend:
+        return status, _SOON_SECONDS
+    message = f"attempt {last.number} is not released: {why}"
+    return turn.say(status, "Progressing", "WaitsForDriver", message, holds=False), 10.0
+
+
+def pause_seconds_left(status: TrainingRunStatus, now: datetime) -> float:
+    """Return for how long no attempt follows the one that failed."""
+    last = status.attempts[-1] if status.attempts else None
+    if last is None or last.end_time is None or last.outcome == "Stopped":
+        return 0.0
     pause = last.end_time + timedelta(seconds=_pause_seconds(status))
-    if last.outcome != "Stopped" and turn.now < pause:
-        return max(1.0, (pause - turn.now).total_seconds())
-    if class_of(turn.run, turn.settings) is not None:
-        mine = [pod for pod in turn.seen.pods if pod.cluster == last.ray_cluster]
-        return _SOON_SECONDS if mine else None
-    return None if _is_over(turn, last) else _SOON_SECONDS
-
-
-def _is_over(turn: Turn, last: AttemptStatus) -> bool:
-    """Say whether the driver of an attempt on a shared cluster runs no more, for sure.
-
-    One that nobody saw start may have: its RayJob may be started and deleted while the controller
-    is away, or after the attempt was abandoned; its driver survives where the head is silent.
-    """
-    if turn.seen.over:
-        return True
-    head = turn.seen.head
-    if last.head_identity and (head is None or head.identity != last.head_identity):
-        return True
-    # Ray or its driver said so when it ended.
-    if last.exit_code is not None or last.reason == "StoppedOutside":
-        return True
-    if turn.seen.over is False or turn.seen.asking or last.end_time is None:
-        return False
-    grace = turn.run.spec.grace_period_seconds + _UNKNOWN_SECONDS
-    return turn.now >= last.end_time + timedelta(seconds=grace)
+    return max(0.0, (pause - now).total_seconds())
 
 
 def _pause_seconds(status: TrainingRunStatus) -> float:
@@ -128,6 +139,9 @@ def _no_room(turn: Turn, status: TrainingRunStatus) -> Plan | None:
     elif turn.seen.cluster is None:
         reason, message, position = "NoSuchCluster", f"no RayCluster {name} in this namespace", 0
     elif place is None:
+        said = status.condition("Progressing")
+        if said and said.reason in ("WaitsForDriver", NAME_TAKEN):
+            status = turn.say(status, "Progressing", "Queued", holds=False)
         return Plan(status)  # the queue has not looked yet; it will say so
     elif place.admitted:
         return None
@@ -139,7 +153,12 @@ def _no_room(turn: Turn, status: TrainingRunStatus) -> Plan | None:
     why = place.trouble.reason if place and place.trouble else reason
     status = turn.say(status, "Progressing", why, message, holds=False)
     status = states.with_phase(status, "Queued", turn.now)
-    queue = QueueStatus(position=position, reason=message)
+    queue = QueueStatus(
+        position=position,
+        reason=message,
+        missing=place.missing if place else "",
+        held_by=place.held_by if place else (),
+    )
     again = 10.0 if reason in ("NoSuchCluster", "ClusterNotShared") else None
     return Plan(status.model_copy(update={"queue": queue}), again_after=again)
 
@@ -161,6 +180,7 @@ def _begin_now(turn: Turn, status: TrainingRunStatus) -> Plan:
     """Write the attempt down; its RayJob is created after that, never before."""
     number = status.attempt + 1
     identity = AttemptIdentity(turn.view.namespace, turn.view.name, turn.view.uid, number)
+    shared = shared_cluster(turn.run, turn.settings)
     attempt = AttemptStatus(
         number=number,
         generation=turn.view.generation,
@@ -168,7 +188,10 @@ def _begin_now(turn: Turn, status: TrainingRunStatus) -> Plan:
         training_hash=training_hash(turn.run.spec),
         ray_job=identity.ray_job,
         job_id=identity.job_id,
-        ray_cluster=shared_cluster(turn.run, turn.settings),
+        ray_cluster=shared,
+        reservation=reservation_of(request_of(turn.view.uid, turn.run), turn.now)
+        if shared
+        else None,
     )
     status = states.with_phase(status, "Starting", turn.now)
     status = turn.say(status, "Admitted", "Admitted", holds=True)
@@ -179,22 +202,16 @@ def _begin_now(turn: Turn, status: TrainingRunStatus) -> Plan:
     return Plan(status, begin=number)
 
 
-def wants_room(view: RunView) -> bool:
-    """Say whether the run waits for capacity, or is about to."""
+def wants_room(view: RunView, now: datetime) -> bool:
+    """Return whether the run waits for capacity: nothing of it runs, and nothing else is due."""
     if view.run is None or view.unreadable or view.deleting or view.run.spec.suspend:
         return False
     status = view.status
     accepted = status.condition("Accepted")
     if accepted and accepted.status != "True":
         return False
-    return status.completion_time is None and states.open_attempt(status) is None
-
-
-def must_ask_ray(view: RunView, seen: Observed) -> bool:
-    """Say whether only Ray knows if the driver of the last attempt still runs."""
-    last = view.status.attempts[-1] if view.status.attempts else None
-    if last is None or last.end_time is None or view.status.completion_time is not None:
+    said = status.condition("Progressing")
+    if status.completion_time or (said and said.reason == NAME_TAKEN):
         return False
-    if last.exit_code is not None or seen.ray_job is not None:
-        return False
-    return seen.cluster is not None and seen.cluster.name == last.ray_cluster
+    last = status.attempts[-1] if status.attempts else None
+    return last is None or (last.release_time is not None and not pause_seconds_left(status, now))

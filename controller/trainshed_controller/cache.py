@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from trainshed_controller.departed import Departed
 from trainshed_controller.model import ClusterView, Key, PodView, RayJobView, RunView
+from trainshed_controller.release import holding_attempt
+from trainshed_controller.render import shared_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -153,7 +155,8 @@ class Cache:
         self.jobs: Shelf[RayJobView] = Shelf(lambda job: job.owner, clock)
         self.clusters: Shelf[ClusterView] = Shelf(lambda _: "", clock)
         self.pods: Shelf[PodView] = Shelf(lambda pod: pod.cluster, clock)
-        self.departed = Departed(clock)
+        self.departed: Departed[PodView] = Departed(clock)
+        self.departed_jobs: Departed[RayJobView] = Departed(clock)
 
     def concerned(self, view: RunView | RayJobView | ClusterView | PodView) -> set[Key]:
         """Return what has to be looked at when this object changed."""
@@ -190,13 +193,12 @@ class Cache:
 
 
 def cluster_of(view: RunView, settings: Settings) -> str:
-    """Return the shared cluster of a run; empty for a dedicated one."""
-    if view.run is None:
+    """Return the shared cluster of which a run holds capacity, or for which it waits."""
+    if holder := holding_attempt(view):
+        return holder.ray_cluster
+    if view.run is None or view.status.completion_time is not None:
         return ""
-    cluster = view.run.spec.cluster
-    if cluster is None:
-        return settings.default_cluster
-    return cluster.shared or ""
+    return shared_cluster(view.run, settings)
 
 
 def _age(view: _View) -> int:

@@ -7,7 +7,6 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trainshed_controller.admission import admit, request_of
 from trainshed_controller.allowance import Allowance
 from trainshed_controller.begin import wants_room
 from trainshed_controller.cache import cluster_of
@@ -15,11 +14,11 @@ from trainshed_controller.clock import Clock
 from trainshed_controller.connection import RUNS
 from trainshed_controller.errors import ApiError, BugError, ConflictError, GoneError, RefusedError
 from trainshed_controller.internal_error import internal_error_patch
+from trainshed_controller.ledger import Ledger
 from trainshed_controller.merge_patch import merge_patch
 from trainshed_controller.model import Key, Note, Refusal
 from trainshed_controller.reconcile import reconcile
 from trainshed_controller.render import render_attempt
-from trainshed_controller.status import open_attempt
 
 if TYPE_CHECKING:
     from trainshed_api.json_object import JsonObject
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from trainshed_controller.cluster import Cluster
     from trainshed_controller.events import EventPoster
     from trainshed_controller.metrics import Metrics
-    from trainshed_controller.model import Place, Plan, RunView, Settings
+    from trainshed_controller.model import Plan, RunView, Settings
     from trainshed_controller.observe import Observer
     from trainshed_controller.queue import WorkQueue
 
@@ -62,13 +61,12 @@ class Controller:
         self._metrics = metrics
         self._key = key
         self.queue: WorkQueue | None = None
-        # What the queues said, by uid. A place that was granted is kept until the run shows it.
-        self._places: dict[str, Place] = {}
         self._written: dict[str, float] = {}
         # Why the API server does not take the RayJob of a run, by uid of the run.
         self._refusals: dict[str, Refusal] = {}
         self._unreadable: set[str] = set()
         self._clock = clock or Clock()
+        self.ledger = Ledger(cache, observer.is_over, self._clock)
         self._allowance = Allowance(self._clock.monotonic)
 
     async def work(self, key: Key) -> float | None:
@@ -84,22 +82,28 @@ class Controller:
 
     async def _turn(self, key: Key) -> float | None:
         if key.kind == "cluster":
-            await self._admit(key)
-            return None
+            again_after, broken = self.ledger.admit(key, self._enqueue)
+            for run, error in broken:
+                await self._tell_internal_error(Key("run", run.namespace, run.name), error)
+            return again_after
         view = self._cache.runs.get(key.namespace, key.name)
         if view is None:
             return None
         if view.unreadable:
             self._tell_unreadable(view)
             return None
-        seen = await self._observer.see(view, self._places.get(view.uid))
+        seen = await self._observer.see(view, self.ledger.places.get(view.uid))
         seen = replace(seen, refusal=self._refusals.get(view.uid))
-        plan = reconcile(view, seen, self._settings, self._clock.now())
+        now = self._clock.now()
+        plan = reconcile(view, seen, self._settings, now)
+        cluster = cluster_of(view, self._settings)
+        if cluster and seen.place is None and wants_room(view, now):
+            self._enqueue(Key("cluster", view.namespace, cluster))
         return await self._execute(view, plan)
 
     def begin_term(self) -> None:
         """Forget what was decided before another replica acted."""
-        self._places.clear()
+        self.ledger.places.clear()
         self._refusals.clear()
 
     def _tell_unreadable(self, view: RunView) -> None:
@@ -112,54 +116,11 @@ class Controller:
     def forget(self, view: RunView) -> None:
         """Forget a run that is gone."""
         self._unreadable.discard(view.uid)
-        self._places.pop(view.uid, None)
+        self.ledger.forget(view.uid)
         self._written.pop(view.uid, None)
         self._refusals.pop(view.uid, None)
         self._allowance.forget(view.uid)
         self._observer.forget(view.uid)
-
-    async def _admit(self, key: Key) -> None:
-        """Requeue all runs that wait for a RayCluster."""
-        cluster = self._cache.clusters.get(key.namespace, key.name)
-        if cluster is None:
-            return
-        holding, waiting = [], []
-        for view in self._cache.runs.members(key.namespace, key.name):
-            if view.run is None:
-                continue
-            try:
-                request = request_of(view.uid, view.run, view.created)
-            except Exception as error:  # what one run asks for is no matter of the others
-                await self._tell_internal_error(Key("run", view.namespace, view.name), error)
-                continue
-            place = self._places.get(view.uid)
-            if open_attempt(view.status):
-                holding.append(request)
-            elif not wants_room(view):
-                self._places.pop(view.uid, None)
-            elif place and place.admitted:
-                holding.append(request)
-            else:
-                waiting.append(request)
-        pods = self._cache.pods.members(key.namespace, key.name)
-        said = admit(cluster, pods, holding, waiting, self._others(key))
-        for view in self._cache.runs.members(key.namespace, key.name):
-            place = said.get(view.uid)
-            if place is not None and place != self._places.get(view.uid):
-                self._places[view.uid] = place
-                self._enqueue(Key("run", view.namespace, view.name))
-
-    def _others(self, key: Key) -> list[str]:
-        """Return the names of live RayJobs on the cluster that are not ours to count."""
-        ours = {view.uid for view in self._cache.runs.members(key.namespace, key.name)}
-        return [
-            job.name
-            for job in self._cache.jobs.all()
-            if job.namespace == key.namespace
-            and job.selector == key.name
-            and not job.is_over
-            and job.owner not in ours
-        ]
 
     async def _execute(self, view: RunView, plan: Plan) -> float | None:
         """Write the status, then do the rest; what fails in between is done in a later turn."""
@@ -219,12 +180,13 @@ class Controller:
         self._observer.snapshots.written(view.uid)
         # The watch will say the same later; until then nobody decides on what was.
         self._cache.runs.put(written)
-        if cluster := cluster_of(written, self._settings):
+        for cluster in {cluster_of(each, self._settings) for each in (view, written)} - {""}:
             self._enqueue(Key("cluster", view.namespace, cluster))
         return written
 
     async def _create(self, view: RunView, number: int) -> None:
         """Create the RayJob of an attempt that is in the status; adopt an existing one."""
+        self.ledger.forget(view.uid)  # its status has what it holds
         shared = self._cache.clusters.get(view.namespace, cluster_of(view, self._settings))
         groups = shared.groups if shared else ()
         manifest = render_attempt(view, number, self._settings, self._key, groups)

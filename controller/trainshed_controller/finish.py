@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from trainshed_controller import status as states
 from trainshed_controller.failure_rules import apply_rules
 from trainshed_controller.model import Plan
+from trainshed_controller.release import release_reason, released
 from trainshed_controller.turn import failed, suspended
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ def finish(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus, ending
     policy = turn.run.spec.failure_policy
     ending, forbidden = apply_rules(ending, policy)
     status = states.ended(status, attempt, ending, turn.now)
+    closed = status.attempts[-1]
+    if reason := release_reason(closed, turn.seen, turn.run.spec.grace_period_seconds, turn.now):
+        status = released(status, closed, reason, turn.now)
     status = turn.say(status, "Admitted", "AttemptEnded", holds=False)
     if ending.outcome == "Succeeded":
         return Plan(_complete(turn, status))

@@ -6,6 +6,7 @@ What a head answers is as untrusted as the programs on it: bounded, and any shap
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from typing import TYPE_CHECKING
 
@@ -70,6 +71,16 @@ class JobsApi:
         except _MISBEHAVIOUR:
             return None
         return any(said.get("status") == status for status in _OVER)
+
+    async def stop(self, namespace: str, cluster: str, job_id: str, seconds: float) -> None:
+        """Have Ray stop the job, as far as the head answers in time."""
+        url = f"{self._url.format(namespace=namespace, cluster=cluster)}/api/jobs/{job_id}/stop"
+        with contextlib.suppress(*_MISBEHAVIOUR):
+            async with (
+                asyncio.timeout(seconds),
+                self.session.post(url, headers=self._headers(cluster), allow_redirects=False),
+            ):
+                pass
 
     async def read_log(
         self, namespace: str, cluster: str, job_id: str, seconds: float

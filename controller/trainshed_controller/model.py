@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from trainshed_api.json_object import JsonObject
     from trainshed_api.snapshot import Snapshot
-    from trainshed_api.status import TrainingRunStatus
+    from trainshed_api.status import Reservation, TrainingRunStatus
     from trainshed_api.v1alpha1 import TrainingRun
     from trainshed_controller.pod_trouble import PodTrouble
 
@@ -59,6 +59,7 @@ class RayJobView:
     suspended: bool = False
     selector: str = ""
     job_id: str = ""
+    reservation: Reservation | None = None
     job_status: str = ""
     deployment_status: str = ""
     reason: str = ""
@@ -154,7 +155,8 @@ class ClusterView:
 class Place:
     """What the queue of a cluster says of a run; admitted: it may begin an attempt now.
 
-    trouble: why Pods of the cluster do not start, where the run waits for them.
+    missing, held_by: what is not free, and names of runs that hold some of the cluster.
+    lacks_pods: it would fit if all declared Pods were ready. trouble: why they do not start.
     """
 
     admitted: bool
@@ -162,6 +164,9 @@ class Place:
     reason: str = ""
     exceeds: bool = False
     trouble: PodTrouble | None = None
+    missing: str = ""
+    held_by: tuple[str, ...] = ()
+    lacks_pods: bool = False
 
 
 @dataclass(frozen=True)
@@ -191,27 +196,12 @@ class Refusal:
     time: datetime
 
 
-@dataclass(frozen=True)
-class Question:
-    """What only the head of a RayCluster knows of an attempt's job.
+class EarlierDriver(NamedTuple):
+    """What Ray says of an attempt that was released by a time-out; over: None if nobody answers."""
 
-    is over: whether it runs no more. last word: the snapshot that its driver's log ends with.
-    """
-
-    kind: Literal["is over", "last word"]
-    run: Key
-    uid: str
-    attempt: int
-    cluster: str
-    job_id: str
-
-
-@dataclass(frozen=True)
-class RaysWord:
-    """What a head said to a question; all None if nobody answered, or it does not know."""
-
-    over: bool | None = None
-    last_word: Snapshot | None = None
+    number: int
+    over: bool | None
+    asking: bool
 
 
 @dataclass(frozen=True)
@@ -240,6 +230,7 @@ class Observed:
     heard: Heard = Heard()
     asking: bool = False
     refusal: Refusal | None = None
+    earlier: EarlierDriver | None = None
 
     @property
     def jobs(self) -> tuple[RayJobView, ...]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainshed_controller.asking import question_of
-from trainshed_controller.model import Observed
+from trainshed_controller.model import EarlierDriver, Observed
 from trainshed_controller.release import cluster_of_attempt
 from trainshed_controller.render import shared_cluster
 from trainshed_controller.snapshots import SnapshotStore
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Settings,
     )
     from trainshed_controller.prober import Prober
+    from trainshed_controller.question import Question
 
 
 class Observer:
@@ -79,6 +80,11 @@ class Observer:
         )
         return self._with_rays_word(view, self._with_drivers_word(view, seen))
 
+    def is_over(self, question: Question) -> bool | None:
+        """Return what Ray says of a driver whose run is gone; None while nobody answered."""
+        word = self._prober.ask(question)
+        return word.over if word else None
+
     def forget(self, uid: str) -> None:
         """Drop the snapshots and questions of a deleted run."""
         self.snapshots.forget(uid)
@@ -102,7 +108,7 @@ class Observer:
         self, view: RunView, newest: AttemptStatus | None, job: RayJobView | None
     ) -> ClusterView | None:
         name = shared_cluster(view.run, self._settings) if view.run else ""
-        if newest and newest.end_time is None:
+        if newest and newest.release_time is None:
             name = cluster_of_attempt(job, newest) or name
         elif not name and newest:
             name = newest.ray_cluster
@@ -151,6 +157,10 @@ class Observer:
             self._prober.forget(view.uid)
             return seen
         word = self._prober.ask(question)
+        newest = view.status.attempts[-1]
+        if question.attempt != newest.number or newest.release_time is not None:
+            over = word.over if word else None
+            return replace(seen, earlier=EarlierDriver(question.attempt, over, asking=word is None))
         if word is None:
             return replace(seen, asking=True)
         printed = word.last_word

@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainshed_api.snapshot import final_snapshot
-from trainshed_controller.model import RaysWord
+from trainshed_controller.question import RaysWord
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from trainshed_controller.jobs import JobsApi
-    from trainshed_controller.model import Key, Question
+    from trainshed_controller.model import Key
+    from trainshed_controller.question import Question
 
 log = logging.getLogger("trainshed.prober")
 
@@ -181,8 +182,10 @@ class Prober:
         """Return the answer; None where nobody answers."""
         where = (question.run.namespace, question.cluster, question.job_id)
         try:
-            if question.kind == "is over":
+            if question.kind != "last word":
                 over = await self._jobs.is_over(*where, seconds)
+                if over is False and question.kind == "stop":
+                    await self._jobs.stop(*where, seconds)
                 return None if over is None else RaysWord(over=over)
             text = await self._jobs.read_log(*where, seconds)
             return None if text is None else RaysWord(last_word=final_snapshot(text))

@@ -16,6 +16,12 @@ from trainshed_api.spechash import same_training
 from trainshed_controller import status as states
 from trainshed_controller.begin import begin
 from trainshed_controller.model import Note, Plan
+from trainshed_controller.release import (
+    holding_attempt,
+    release_reason,
+    released,
+    unconfirmed,
+)
 from trainshed_controller.render import unacceptable
 from trainshed_controller.status import Stamp
 from trainshed_controller.turn import MOST_DELETIONS, Turn, failed
@@ -29,6 +35,10 @@ if TYPE_CHECKING:
 
 
 _FINALIZER_SECONDS = 60.0
+# For how long a driver is asked for that nobody could be asked for in time.
+_CONFIRMED_SECONDS = 3600.0
+# For how long a RayJob is kept that has nothing to do any more: one that failed for inspection.
+_KEPT_SECONDS = {True: 60.0, False: 86_400.0}
 _TRAINING: tuple[Phase, ...] = ("Running", "Restarting")
 # Whether workers are lost is a driver's word, too, which may alternate: one that had not trained
 # for this long is reported with its other progress, without an Event.
@@ -121,18 +131,32 @@ def _blocked(
 
 def _after_the_end(view: RunView, seen: Observed, now: datetime) -> Plan:
     """What may still run does not outlive the run, whatever became of its deletion before."""
-    left_over = tuple(job for job in seen.jobs if not job.is_over)
-    if left_over:
+    status, holder, ended = view.status, holding_attempt(view), view.status.completion_time
+    grace = view.run.spec.grace_period_seconds if view.run else 0
+    if holder and holder.end_time:
+        if reason := release_reason(holder, seen, grace, now):
+            status, holder = released(status, holder, reason, now), None
+    elif (earlier := seen.earlier) and earlier.over:
+        known = next(each for each in status.attempts if each.number == earlier.number)
+        status = released(status, known, "JobOver", now)
+    age = (now - ended).total_seconds() if ended else 0.0
+    kept = _KEPT_SECONDS[status.holds("Complete")]
+    left_over = tuple(job for job in seen.jobs if not job.is_over or age >= kept)
+    if left_over or holder:
         # The watch reports the end of an object that waits for a finalizer.
         doomed = tuple(job for job in left_over if not job.deleting)[:MOST_DELETIONS]
-        again_after = SOON_SECONDS if doomed else _FINALIZER_SECONDS
-        return Plan(view.status, delete_jobs=doomed, again_after=again_after)
+        soon = doomed or (not seen.jobs and age < _FINALIZER_SECONDS)
+        again_after = SOON_SECONDS if soon else _FINALIZER_SECONDS
+        return Plan(status, delete_jobs=doomed, again_after=again_after)
     ttl = view.run.spec.ttl_seconds_after_finished if view.run else None
-    ended = view.status.completion_time
-    if ttl is None or ended is None:
-        return Plan(view.status)
-    left = (ended + timedelta(seconds=ttl) - now).total_seconds()
-    return Plan(view.status, delete_run=left <= 0, again_after=left if left > 0 else None)
+    due = [kept - age] if seen.jobs else []
+    if unconfirmed(status) and age < _CONFIRMED_SECONDS:
+        due.append(_FINALIZER_SECONDS)
+    if ttl is not None and ended is not None:
+        due.append((ended + timedelta(seconds=ttl) - now).total_seconds())
+        if due[-1] <= 0:
+            return Plan(status, delete_run=True)
+    return Plan(status, again_after=min(due) if due else None)
 
 
 _WARNED: frozenset[Phase] = frozenset({"Restarting", "Failed"})
@@ -199,7 +223,8 @@ def _turns(status: TrainingRunStatus) -> tuple[object, ...]:
 
 def _turns_of(attempt: AttemptStatus) -> tuple[object, ...]:
     where = (attempt.number, attempt.ray_cluster, attempt.head_identity)
-    return *where, attempt.start_time, attempt.stop_time, attempt.end_time, attempt.outcome
+    ends = attempt.end_time, attempt.outcome, attempt.release_time
+    return *where, attempt.start_time, attempt.stop_time, *ends
 
 
 def _turns_to_or_from_a_loss(old: TrainingRunStatus, new: TrainingRunStatus, now: datetime) -> bool:

@@ -1,12 +1,24 @@
-"""On which RayCluster an attempt runs, and until when. Pure."""
+"""Which capacity of a shared RayCluster an attempt holds, and until when. Pure.
+
+One rule for all: an attempt is released when its RayJob is gone or over, and Ray, a new head or a
+time-out says that its driver ended.
+"""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trainshed_api.status import AttemptStatus
-    from trainshed_controller.model import RayJobView
+    from datetime import datetime
+
+    from trainshed_api.status import AttemptStatus, TrainingRunStatus
+    from trainshed_controller.model import Observed, RayJobView, RunView
+
+TIMED_OUT = "TimedOut"
+# How long after its grace a driver counts that nobody can be asked for; the claim of the next
+# attempt keeps it from doing harm after that.
+_UNKNOWN_SECONDS = 30.0
 
 
 def cluster_of_attempt(job: RayJobView | None, attempt: AttemptStatus) -> str:
@@ -24,3 +36,61 @@ def is_shared(attempt: AttemptStatus) -> bool:
     """
     cluster = attempt.ray_cluster
     return bool(cluster) and not cluster.startswith(f"{attempt.ray_job}-")
+
+
+def holding_attempt(view: RunView) -> AttemptStatus | None:
+    """Return the attempt that holds capacity of a shared RayCluster; None where none does."""
+    newest = view.status.attempts[-1] if view.status.attempts else None
+    if newest is None or newest.release_time is not None or not is_shared(newest):
+        return None
+    # Releases before this one wrote neither reservations nor when they ended.
+    is_old = view.status.completion_time is not None and newest.reservation is None
+    return None if is_old else newest
+
+
+def must_stop(view: RunView, seen: Observed) -> AttemptStatus | None:
+    """Return the attempt that ended of which only Ray knows whether its driver still runs."""
+    newest = holding_attempt(view)
+    if newest is None or newest.end_time is None or newest.exit_code is not None:
+        return unconfirmed(view.status)
+    if seen.ray_job is not None and not seen.ray_job.deleting:
+        return None
+    is_there = seen.cluster is not None and seen.cluster.name == newest.ray_cluster
+    return newest if is_there else None
+
+
+def unconfirmed(status: TrainingRunStatus) -> AttemptStatus | None:
+    """Return the oldest attempt that was released although nobody said that its driver ended."""
+    return next((each for each in status.attempts if each.release_reason == TIMED_OUT), None)
+
+
+def release_reason(
+    attempt: AttemptStatus, seen: Observed, grace_seconds: float, now: datetime
+) -> str:
+    """Return how it is known that an attempt that ended holds nothing; empty while it may."""
+    job, head = seen.ray_job, seen.head
+    assert attempt.end_time
+    timed_out = now >= attempt.end_time + timedelta(seconds=grace_seconds + _UNKNOWN_SECONDS)
+    if not is_shared(attempt):
+        if job is None and not any(pod.cluster == attempt.ray_cluster for pod in seen.pods):
+            return "PodsGone"
+        # Pods of a dead node stay in Terminating until somebody deletes the node.
+        return TIMED_OUT if timed_out and (job is None or job.deleting) else ""
+    if seen.over or (job and job.is_over) or attempt.exit_code is not None:
+        return "JobOver"
+    if attempt.reason == "StoppedOutside":
+        return "JobOver"
+    if attempt.head_identity and (head is None or head.identity != attempt.head_identity):
+        return "HeadReplaced"
+    waits = job is not None or seen.over is False or seen.asking
+    return TIMED_OUT if timed_out and not waits else ""
+
+
+def released(
+    status: TrainingRunStatus, attempt: AttemptStatus, reason: str, now: datetime
+) -> TrainingRunStatus:
+    """Return the status with an attempt that holds nothing any more."""
+    update = {"release_time": attempt.release_time or now, "release_reason": reason}
+    new = attempt.model_copy(update=update)
+    attempts = (new if each.number == new.number else each for each in status.attempts)
+    return status.model_copy(update={"attempts": tuple(attempts)})

@@ -19,8 +19,9 @@ from trainshed_api.rayjob import (
     SharedCluster,
     render_rayjob,
 )
-from trainshed_controller.admission import Rooms, pack, request_of
+from trainshed_controller.admission import request_of
 from trainshed_controller.capacity import read_groups
+from trainshed_controller.packing import Rooms, pack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +36,8 @@ def attempt_of(
 ) -> AttemptIdentity:
     """Return who an attempt is, with the address and the bearer token of its progress."""
     path = progress_path(view.namespace, view.name, view.uid, number)
+    newest = view.status.attempts[-1] if view.status.attempts else None
+    held = newest.reservation if newest and newest.number == number else None
     return AttemptIdentity(
         view.namespace,
         view.name,
@@ -43,6 +46,7 @@ def attempt_of(
         f"{settings.progress_url}{path}" if settings.progress_url else "",
         progress_token(key, view.namespace, view.name, view.uid, number),
         tuple(_told(group) for group in groups if group.labelled),
+        held.model_dump_json(by_alias=True, exclude_defaults=True) if held else "",
     )
 
 

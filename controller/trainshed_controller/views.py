@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from trainshed_api.json_object import JsonObject, as_object
-from trainshed_api.rayjob import CLUSTER_LABEL, RUN_LABEL
-from trainshed_api.status import TrainingRunStatus
+from trainshed_api.rayjob import CLUSTER_LABEL, RESERVATION_ANNOTATION, RUN_LABEL
+from trainshed_api.status import Reservation, TrainingRunStatus
 from trainshed_controller.capacity import read_groups
 from trainshed_controller.model import ClusterView, PodView, RayJobView, RunView
 from trainshed_controller.pod_trouble import IMAGE_PULL_FAILED, NO_IMAGE, PodTrouble
@@ -105,12 +105,20 @@ def read_job(raw: JsonObject) -> RayJobView:
         suspended=spec.get("suspend") is True,
         selector=_text(as_object(spec.get("clusterSelector")), CLUSTER_LABEL),
         job_id=_text(spec, "jobId"),
+        reservation=_reservation(as_object(metadata.get("annotations"))),
         job_status=_text(status, "jobStatus"),
         deployment_status=_text(status, "jobDeploymentStatus"),
         reason=_text(status, "reason"),
         message=_shortened(_text(status, "message")),
         cluster=_text(status, "rayClusterName"),
     )
+
+
+def _reservation(annotations: JsonObject) -> Reservation | None:
+    try:
+        return Reservation.model_validate_json(_text(annotations, RESERVATION_ANNOTATION))
+    except ValidationError:
+        return None
 
 
 def read_cluster(raw: JsonObject) -> ClusterView:

@@ -34,6 +34,7 @@ class RayHeads:
     async def __aenter__(self) -> "RayHeads":
         application = web.Application()
         application.router.add_get("/{cluster}/api/jobs/{path:.*}", self._answer)
+        application.router.add_post("/{cluster}/api/jobs/{job}/stop", self._stop)
         self._server = TestServer(application)
         await self._server.start_server()
         self.client = JobsApi(f"{self._server.make_url('/')}{{cluster}}", None)
@@ -48,6 +49,10 @@ class RayHeads:
         async with asyncio.timeout(30):
             while len(self.asked) < number:
                 await asyncio.sleep(0.005)
+
+    async def _stop(self, request: web.Request) -> web.Response:
+        self.jobs[request.match_info["job"]] = {"status": "STOPPED"}
+        return web.json_response({"stopped": True})
 
     async def _answer(self, request: web.Request) -> web.Response:
         cluster, path = request.match_info["cluster"], request.match_info["path"]

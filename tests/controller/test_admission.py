@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.controller.builders_view import later, make_cluster, make_view, make_worker
-from trainshed_controller.admission import Request, admit, pack, request_of, rooms_now
+from trainshed_controller.admission import admit, request_of, rooms_now
 from trainshed_controller.model import ClusterView, GroupView, PodView, Room
+from trainshed_controller.packing import Request, pack
 
 TWO_GPU_PODS = make_cluster(
     GroupView("gpu", Room("gpu", 4, 1, 16e9), 2), GroupView("cpu", Room("cpu", 4, 0, 8e9), 1)

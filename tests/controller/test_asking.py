@@ -15,7 +15,8 @@ from tests.controller.builders_view import (
 )
 from trainshed_api.status import AttemptStatus, TrainingRunStatus
 from trainshed_controller.asking import SILENT_SECONDS, question_of
-from trainshed_controller.model import Heard, Key, Observed, Question, RunView
+from trainshed_controller.model import Heard, Key, Observed, RunView
+from trainshed_controller.question import Question
 
 OPEN = AttemptStatus(
     number=1,
@@ -59,7 +60,7 @@ ROWS = {
         make_seen(ray_job=make_job(), heard=SILENT),
         None,
     ),
-    "its head was lost": Row((ENDED,), make_seen(), "is over"),
+    "its head was lost": Row((ENDED,), make_seen(), "stop"),
     "it said how it ended": Row((ENDED.model_copy(update={"exit_code": 1}),), make_seen(), None),
     "its cluster is gone": Row((ENDED,), make_seen(cluster=None), None),
 }

@@ -23,10 +23,11 @@ from tests.controller.builders_view import (
 )
 from trainshed_api.names import FAILED
 from trainshed_api.status import AttemptStatus
-from trainshed_controller.admission import Request, admit, rooms_now
+from trainshed_controller.admission import admit, rooms_now
 from trainshed_controller.judge import Case, judge
 from trainshed_controller.merge_patch import merge_patch
 from trainshed_controller.model import GroupView, Heard, Observed, Plan, Room, RunView
+from trainshed_controller.packing import Request
 from trainshed_controller.queue import WorkQueue
 from trainshed_controller.reconcile import reconcile
 from trainshed_controller.views import read_pod, read_run
@@ -131,7 +132,6 @@ def test_a_job_whose_driver_tells_of_steps_outlives_a_silent_dashboard() -> None
     assert plan.delete_jobs == ()
 
 
-@known("N8: a run that waits for Pods that never come holds up those that would fit")
 def test_who_fits_into_what_is_ready_does_not_wait_for_pods_that_are_declared() -> None:
     cluster = make_cluster(GroupView("cpu", Room("cpu", 4.0, 0.0, 8e9), 8))
     ready = [make_worker("cpu", index) for index in range(7)]
@@ -139,9 +139,13 @@ def test_who_fits_into_what_is_ready_does_not_wait_for_pods_that_are_declared() 
     wide = Request("wide", 8, worker, 0.0, "", created=NOW)
     small = Request("small", 1, worker, 0.0, "", created=NOW + timedelta(hours=1))
 
-    places = admit(cluster, ready, [], [wide, small])
+    at_first = admit(cluster, ready, [], [wide, small])
+    later_on = admit(cluster, ready, [], [wide, small], (), {"wide": 300.0})
 
-    assert places["small"].admitted
+    assert at_first["wide"].lacks_pods
+    assert not at_first["small"].admitted
+    assert later_on["small"].admitted
+    assert later_on["wide"].position == 1
 
 
 def test_an_error_that_the_driver_explained_is_its_own() -> None:

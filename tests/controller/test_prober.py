@@ -3,15 +3,16 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from tests.controller.ray_heads import RayHeads
 from trainshed_api.names import SNAPSHOT_LINE
 from trainshed_api.snapshot import Snapshot
-from trainshed_controller.model import Key, Question, RaysWord
+from trainshed_controller.model import Key
 from trainshed_controller.prober import Prober, ProbeTimeouts
+from trainshed_controller.question import Question, RaysWord
 
 WORD = Snapshot(time=1.0, attempt=1, state="Ended", outcome="Failed", exit_code=1)
 NOBODY = RaysWord()
@@ -178,3 +179,18 @@ async def test_the_question_about_a_later_attempt_takes_the_place_of_the_one_bef
 
     assert asking.prober.ask(second) is None
     assert len(asking.prober) == 1
+
+
+async def test_a_driver_that_has_to_end_is_stopped_and_asked_for_again(asking: Asking) -> None:
+    asking.heads.jobs["job-1"] = {"status": "RUNNING"}
+    question = replace(about(1), kind="stop")
+
+    asking.prober.ask(question)
+    await asking.until_told(1)
+    running = asking.prober.ask(question)
+    asking.now += 10.0
+    asking.prober.ask(question)
+    await asking.until_told(2)
+
+    assert running == RaysWord(over=False)
+    assert asking.prober.ask(question) == RaysWord(over=True)

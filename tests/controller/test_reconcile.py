@@ -19,10 +19,10 @@ from trainshed_api.records import CheckpointRecord
 from trainshed_api.snapshot import Snapshot
 from trainshed_api.status import TrainingRunStatus
 from trainshed_controller import status as states
-from trainshed_controller.begin import must_ask_ray
 from trainshed_controller.model import Heard, Observed, Place, Plan, RunView
 from trainshed_controller.pod_trouble import PodTrouble
 from trainshed_controller.reconcile import reconcile
+from trainshed_controller.release import must_stop
 
 
 def look(view: RunView, seen: Observed, at: float = 0.0) -> tuple[RunView, Plan]:
@@ -242,7 +242,7 @@ def test_a_job_that_came_and_went_unseen_is_asked_after() -> None:
     view, _ = look(view, make_seen(), 2000)
     assert view.status.attempts[0].reason == "ProvisioningDeadlineExceeded"
 
-    assert must_ask_ray(view, make_seen())
+    assert must_stop(view, make_seen())
     _, alive = look(view, make_seen(over=False), 2005)
     _, never_there = look(view, make_seen(over=True), 2005)
 

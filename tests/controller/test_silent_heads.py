@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, cast
 from tests.simulation.clock import monotonic
 from tests.simulation.heads import Head, Heads
 from tests.simulation.loop import run_virtually
-from trainshed_controller.model import Key, Question, RaysWord
+from trainshed_controller.model import Key
 from trainshed_controller.prober import Prober, ProbeTimeouts
+from trainshed_controller.question import Question, RaysWord
 
 if TYPE_CHECKING:
     from trainshed_controller.jobs import JobsApi

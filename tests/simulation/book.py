@@ -123,8 +123,8 @@ class Book:
             for driver in alive:
                 if self.can_ask():
                     self.blame(f"{name}: created while the driver of attempt {driver.attempt} runs")
-                # Who could not be asked for has had its time (begin.py), and is not asked for again
-                # (test_sequences.py): it ends when the next attempt's driver claims the folder.
+                # Who could not be asked for has had its time (release.py), and is stopped as soon
+                # as its head answers (test_sequences.py).
                 driver.was_passed_over = True
 
     def _is_healthy(self, uid: str, number: int) -> bool:

@@ -8,6 +8,8 @@ from typing import Protocol
 
 OVER = ("SUCCEEDED", "FAILED", "STOPPED")
 _ANSWER_SECONDS = 0.05
+# RAY_JOB_STOP_WAIT_TIME_S
+_STOP_SECONDS = 30.0
 
 
 class Program(Protocol):
@@ -136,6 +138,12 @@ class Heads:
         head = await self._reach(cluster, seconds)
         job = head.jobs.get(job_id) if head else None
         return job.program.log if job else ""
+
+    async def stop(self, namespace: str, cluster: str, job_id: str, seconds: float = 10.0) -> None:
+        """Do as JobsApi does."""
+        head = await self._reach(cluster, seconds)
+        if head:
+            await head.stop(job_id, _STOP_SECONDS)
 
     async def close(self) -> None:
         """Let go of nothing."""

@@ -55,7 +55,6 @@ def phases(world: World) -> dict[str, str | None]:
     return {name: status_of(world, name).phase for name in ("next", "urgent", "healthy")}
 
 
-@pytest.mark.xfail(strict=True, reason="A3: room that a lost Pod leaves is given away")
 def test_a_lost_worker_leaves_no_room_to_others() -> None:
     async def script(world: World, users: Users) -> None:
         users.create("holder", 3000.0, workers=WHOLE)
@@ -67,7 +66,6 @@ def test_a_lost_worker_leaves_no_room_to_others() -> None:
     assert play(script).book.faults == []
 
 
-@pytest.mark.xfail(strict=True, reason="N3: what is reserved follows the edited spec")
 def test_a_run_that_is_made_smaller_while_it_runs_keeps_its_room() -> None:
     async def script(world: World, users: Users) -> None:
         users.create("holder", 3000.0, workers=WHOLE)
@@ -80,7 +78,6 @@ def test_a_run_that_is_made_smaller_while_it_runs_keeps_its_room() -> None:
     play(script)
 
 
-@pytest.mark.xfail(strict=True, reason="A13: room counts as free before the driver is gone")
 def test_room_is_free_when_the_driver_has_ended() -> None:
     async def script(world: World, users: Users) -> None:
         uid = users.create("holder", 3000.0, workers=WHOLE, gracePeriodSeconds=60)
@@ -94,9 +91,6 @@ def test_room_is_free_when_the_driver_has_ended() -> None:
     play(script)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="A13: of the attempts that ended unheard only the last is asked for"
-)
 def test_a_driver_that_nobody_could_be_asked_for_is_asked_for_when_its_head_answers() -> None:
     async def script(world: World, users: Users) -> None:
         uid = users.create("holder", 9000.0, workers=HALF)
@@ -121,7 +115,6 @@ def test_a_driver_that_nobody_could_be_asked_for_is_asked_for_when_its_head_answ
     play(script)
 
 
-@pytest.mark.xfail(strict=True, reason="A11: who pauses after a failure keeps its place")
 def test_who_pauses_after_a_failure_lets_others_in() -> None:
     async def script(world: World, users: Users) -> None:
         uid = users.create(

@@ -1,0 +1,133 @@
+"""Who holds what of each shared RayCluster, and who may begin: from records, not from memory.
+
+What is granted and not yet in a status is all that a restart loses, and then it is granted again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trainshed_controller.admission import admit, request_held, request_of
+from trainshed_controller.begin import wants_room
+from trainshed_controller.model import Key, Place
+from trainshed_controller.question import Question
+from trainshed_controller.release import holding_attempt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trainshed_api.status import Reservation
+    from trainshed_controller.cache import Cache
+    from trainshed_controller.clock import Clock
+    from trainshed_controller.model import RayJobView, RunView
+    from trainshed_controller.packing import Request
+
+Broken = tuple["RunView", Exception]
+_AGAIN_SECONDS = 10.0
+
+
+class Ledger:
+    """The queues of all shared RayClusters.
+
+    places: what the queues said, by uid; a grant is kept until the run's status has it.
+
+    Args:
+        is_over: asks Ray whether a driver ended whose run is gone; None while nobody answers.
+    """
+
+    def __init__(
+        self, cache: Cache, is_over: Callable[[Question], bool | None], clock: Clock
+    ) -> None:
+        self._cache = cache
+        self._is_over = is_over
+        self._clock = clock
+        self.places: dict[str, Place] = {}
+        # Since when runs wait for Pods that are declared and not ready, by queue and uid.
+        self._lacking: dict[Key, dict[str, float]] = {}
+
+    def forget(self, uid: str) -> None:
+        """Forget what was granted to a run."""
+        self.places.pop(uid, None)
+
+    def admit(self, key: Key, enqueue: Callable[[Key], None]) -> tuple[float | None, list[Broken]]:
+        """Enqueue the runs of which the queue says something new.
+
+        Returns: when to look again, and the runs of which nobody can say what they ask for.
+        """
+        cluster = self._cache.clusters.get(key.namespace, key.name)
+        if cluster is None:
+            return None, []
+        now, clock = self._clock.now(), self._clock.monotonic()
+        orphans = self._orphans(key)
+        holding = [request_held(job.uid, job.run, held) for job, held in orphans]
+        waiting = []
+        broken: list[Broken] = []
+        for view in self._cache.runs.members(key.namespace, key.name):
+            try:
+                request = _request_of(view)
+            except Exception as error:  # what one run asks for is no matter of the others
+                broken.append((view, error))
+                continue
+            place = self.places.get(view.uid)
+            if request is None:
+                continue
+            if holding_attempt(view):
+                holding.append(request)
+            elif not wants_room(view, now):
+                self.places.pop(view.uid, None)
+            elif place and place.admitted:
+                holding.append(replace(request, created=now))
+            else:
+                waiting.append(request)
+        pods = self._cache.pods.members(key.namespace, key.name)
+        since = self._lacking.get(key, {})
+        lacking = {uid: clock - began for uid, began in since.items()}
+        said = admit(cluster, pods, holding, waiting, self._others(key), lacking)
+        lacks = {uid: since.get(uid, clock) for uid, place in said.items() if place.lacks_pods}
+        self._lacking[key] = lacks
+        for view in self._cache.runs.members(key.namespace, key.name):
+            place = said.get(view.uid)
+            if place is not None and place != self.places.get(view.uid):
+                self.places[view.uid] = place
+                enqueue(Key("run", view.namespace, view.name))
+        return _AGAIN_SECONDS if lacks or orphans else None, broken
+
+    def _orphans(self, key: Key) -> list[tuple[RayJobView, Reservation]]:
+        """Return the RayJobs whose drivers may run and whose runs are gone, and what they hold."""
+        found = []
+        gone = self._cache.departed_jobs.of(key.namespace, key.name)
+        there = [job for job in self._cache.jobs.all() if job.selector == key.name]
+        for job in (*there, *gone):
+            owner = self._cache.runs.get(job.namespace, job.run)
+            is_known = owner is not None and owner.uid == job.owner and not owner.unreadable
+            if job.reservation is None or job.is_over or is_known or job.namespace != key.namespace:
+                continue
+            if job in gone:
+                # KubeRay asked Ray to stop it, and waited for nothing.
+                question = Question("stop", key, job.owner, 0, key.name, job.job_id)
+                if self._is_over(question):
+                    continue
+            found.append((job, job.reservation))
+        return found
+
+    def _others(self, key: Key) -> list[str]:
+        """Return the names of live RayJobs on the cluster that are not ours to count."""
+        ours = {view.uid for view in self._cache.runs.members(key.namespace, key.name)}
+        return [
+            job.name
+            for job in self._cache.jobs.all()
+            if job.namespace == key.namespace
+            and job.selector == key.name
+            and not job.is_over
+            and job.owner not in ours
+            and job.reservation is None
+        ]
+
+
+def _request_of(view: RunView) -> Request | None:
+    """Return what a run holds or asks for; None where nobody can read it."""
+    holder = holding_attempt(view)
+    if holder and holder.reservation:
+        return request_held(view.uid, view.name, holder.reservation)
+    return request_of(view.uid, view.run, view.created) if view.run else None

@@ -1,0 +1,186 @@
+"""When an attempt that ended holds nothing any more, and what follows: one rule for all of them."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from tests.controller.builders_view import (
+    NOW,
+    SETTINGS,
+    later,
+    make_cluster,
+    make_head,
+    make_job,
+    make_seen,
+    make_snapshot,
+    make_view,
+    make_worker,
+    with_status,
+)
+from trainshed_api.status import AttemptStatus, Reservation
+from trainshed_controller.begin import wants_room
+from trainshed_controller.cache import Cache, cluster_of
+from trainshed_controller.clock import Clock
+from trainshed_controller.ledger import Ledger
+from trainshed_controller.model import EarlierDriver, Key, Observed, Place, Plan, RunView
+from trainshed_controller.reconcile import reconcile
+from trainshed_controller.release import release_reason
+
+RUNNING = make_job(deployment_status="Running", job_status="RUNNING")
+ENDED = AttemptStatus(
+    number=1, generation=1, ray_job="digits-1", job_id="j", ray_cluster="trainshed",
+    head_identity="head-1/c1", start_time=NOW, end_time=NOW, outcome="Infrastructure",
+)  # fmt: skip
+OWN = ENDED.model_copy(update={"ray_cluster": "digits-1-abcde"})
+HELD = Reservation(count=3, cpu=4.0, since=NOW)
+
+
+def look(view: RunView, seen: Observed, at: float) -> tuple[RunView, Plan]:
+    """Return the run after a look at it, and the plan."""
+    plan = reconcile(view, seen, SETTINGS, later(at))
+    return with_status(view, plan.status), plan
+
+
+@dataclass(frozen=True)
+class Row:
+    attempt: AttemptStatus
+    seen: Observed
+    want: str
+    seconds: float = 0.0
+
+
+ZOMBIE = make_worker(cluster=OWN.ray_cluster, deleting=True)
+ROWS = {
+    "nobody knows yet": Row(ENDED, make_seen(), "", 89),
+    "nobody knows in time": Row(ENDED, make_seen(), "TimedOut", 90),
+    "Ray is being asked": Row(ENDED, make_seen(asking=True), "", 1_000),
+    "Ray says that it runs": Row(ENDED, make_seen(over=False), "", 1_000),
+    "Ray says that it ended": Row(ENDED, make_seen(over=True), "JobOver"),
+    "another head": Row(ENDED, make_seen(head=make_head("c2")), "HeadReplaced"),
+    "its driver left an exit code": Row(
+        ENDED.model_copy(update={"exit_code": 1}), make_seen(), "JobOver"
+    ),
+    "its RayJob is there": Row(ENDED, make_seen(ray_job=RUNNING), "", 1_000),
+    "its RayJob ended": Row(ENDED, make_seen(ray_job=make_job(job_status="FAILED")), "JobOver"),
+    "KubeRay alone gave it up": Row(
+        ENDED,
+        make_seen(ray_job=make_job(job_status="RUNNING", deployment_status="Failed")),
+        "",
+        1_000,
+    ),
+    "its own cluster is gone": Row(OWN, make_seen(cluster=None), "PodsGone"),
+    "its own cluster goes": Row(OWN, make_seen(cluster=None, pods=(ZOMBIE,)), "", 89),
+    "a dead node keeps its Pod in Terminating": Row(
+        OWN, make_seen(cluster=None, pods=(ZOMBIE,)), "TimedOut", 90
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ROWS)
+def test_release(case: str) -> None:
+    row = ROWS[case]
+
+    assert release_reason(row.attempt, row.seen, 60, later(row.seconds)) == row.want
+
+
+def stopped(**spec: object) -> RunView:
+    """Return a run of which an attempt on the shared cluster was stopped after its grace."""
+    view = make_view()
+    for seen in (make_seen(), make_seen(ray_job=RUNNING, snapshot=make_snapshot())):
+        view, _ = look(view, seen, 0)
+    view = with_status(make_view(suspend=True), view.status)
+    view, _ = look(view, make_seen(ray_job=RUNNING, snapshot=make_snapshot()), 10)
+    view, _ = look(view, make_seen(ray_job=replace(RUNNING, deleting=True)), 200)
+    assert view.status.phase == "Suspended"
+    return with_status(make_view(**spec), view.status)  # type: ignore[arg-type]  # JSON values
+
+
+def test_a_run_that_moves_to_a_cluster_of_its_own_begins_there() -> None:
+    view, plan = look(stopped(cluster={"dedicated": {}}), make_seen(over=True), 210)
+
+    assert plan.begin == 2
+    assert view.status.attempts[0].release_reason == "JobOver"
+    assert view.status.attempts[1].reservation is None
+
+
+def test_a_run_that_moves_to_another_shared_cluster_waits_for_its_driver_on_the_first() -> None:
+    settings = replace(SETTINGS, shared_clusters=frozenset({"other"}))
+    view = stopped(cluster={"shared": "other"})
+
+    _, plan = look(view, make_seen(over=False), 210)
+
+    assert plan.begin is None
+    assert cluster_of(view, settings) == "trainshed"
+
+
+def test_what_an_attempt_holds_does_not_follow_its_spec() -> None:
+    view, _ = look(make_view(workers={"count": 3, "resources": {"cpu": 4}}), make_seen(), 0)
+    smaller = with_status(make_view(workers={"count": 1, "resources": {"cpu": 4}}), view.status)
+
+    smaller, _ = look(smaller, make_seen(ray_job=RUNNING), 5)
+
+    held = smaller.status.attempts[0].reservation
+    assert held
+    assert (held.count, held.cpu) == (3, 4.0)
+
+
+def test_a_run_in_a_pause_after_a_failure_wants_nothing() -> None:
+    view = with_status(make_view(), stopped().status)
+    failed = ENDED.model_copy(update={"release_time": NOW, "exit_code": 1})
+    attempts = tuple(failed.model_copy(update={"number": number}) for number in (1, 2))
+    status = view.status.model_copy(update={"attempts": attempts, "attempt": 2})
+
+    assert not wants_room(with_status(view, status), later(9))
+    assert wants_room(with_status(view, status), later(10))
+
+
+def test_a_run_whose_next_rayjob_is_somebody_elses_leaves_the_queue() -> None:
+    view, _ = look(make_view(), make_seen(next_taken=make_job(owner="other")), 0)
+    assert not wants_room(view, later(1))
+
+    view, _ = look(view, make_seen(place=None), 60)
+    assert wants_room(view, later(61))
+
+
+def test_a_driver_that_was_passed_over_is_waited_for_as_soon_as_ray_answers() -> None:
+    view, _ = look(stopped(), make_seen(place=Place(admitted=False)), 400)
+    assert view.status.attempts[0].release_reason == "TimedOut"
+
+    _, alive = look(view, make_seen(earlier=EarlierDriver(1, over=False, asking=False)), 401)
+    ended, over = look(view, make_seen(earlier=EarlierDriver(1, over=True, asking=False)), 402)
+
+    assert (alive.begin, over.begin) == (None, 2)
+    assert ended.status.attempts[0].release_reason == "JobOver"
+
+
+def test_who_waits_for_a_driver_says_so_after_a_minute() -> None:
+    view, plan = look(stopped(), make_seen(over=False), 300)
+
+    said = view.status.condition("Progressing")
+    assert said
+    assert said.reason == "WaitsForDriver"
+    assert plan.again_after == 10.0
+
+
+def test_a_driver_of_a_deleted_run_holds_its_capacity_until_ray_says_that_it_ended() -> None:
+    cache, answers = Cache(SETTINGS), {"over": False}
+    cache.clusters.put(make_cluster())
+    cache.pods.put(make_worker())
+    gone = make_job(
+        owner="gone", run="gone", name="gone-1", cluster="trainshed", reservation=HELD,
+        job_status="RUNNING", selector="trainshed",
+    )  # fmt: skip
+    cache.departed_jobs.note(gone)
+    view = make_view()
+    cache.runs.put(view)
+    ledger = Ledger(cache, lambda _: answers["over"], Clock())
+    key = Key("cluster", "team", "trainshed")
+
+    ledger.admit(key, lambda _: None)
+    before = ledger.places[view.uid]
+    answers["over"] = True
+    ledger.admit(key, lambda _: None)
+
+    assert not before.admitted
+    assert before.held_by == ("gone",)
+    assert ledger.places[view.uid].admitted
