@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from trainshed_api.v1alpha1 import TrainingRun
-    from trainshed_controller.model import ClusterView, PodView
+    from trainshed_controller.model import ClusterView, GroupView, PodView
 
 # After that a run that waits for Pods lets others begin that fit into those that are ready.
 PASSED_SECONDS = 300.0
@@ -91,9 +91,22 @@ def rooms_now(cluster: ClusterView, pods: Sequence[PodView]) -> Rooms:
 
 
 def _rooms_of(cluster: ClusterView, pods: Sequence[PodView]) -> Rooms:
-    groups = {group.name: group.room for group in cluster.groups}
+    groups = {group.name: group for group in cluster.groups}
     workers = [pod for pod in pods if not pod.is_head]
-    return Counter(groups[pod.group] for pod in workers if pod.group in groups)
+    return Counter(_room_of(groups[pod.group], pod) for pod in workers if pod.group in groups)
+
+
+def _room_of(group: GroupView, pod: PodView) -> Room:
+    """Return what a Pod has: where its group was changed since, its own limits say it."""
+    own, told = pod.offer, group.offer
+    if own is None or own == told:
+        return group.room
+    return Room(
+        group.room.group,
+        group.room.cpu if told and told.cpu == own.cpu else own.cpu,
+        group.room.gpu if told and told.gpu == own.gpu else own.gpu,
+        group.room.memory if told and told.memory == own.memory else own.memory,
+    )
 
 
 def rooms_at_most(cluster: ClusterView) -> Rooms:

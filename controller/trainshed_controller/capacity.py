@@ -40,6 +40,7 @@ def _read_group(group: JsonObject, *, autoscaling: bool) -> GroupView:
         _read_room(group, name if label is None else str(label)),
         min(max(0, count), _MOST_PODS) if isinstance(count, int) else 0,
         labelled=label is not None,
+        offer=_template_offer(group),
     )
 
 
@@ -49,29 +50,44 @@ def _read_room(group: JsonObject, label: str) -> Room:
     What is no number counts as not said. KubeRay leaves `num-cpus: $CPUS` to the shell of the
     container, and where nothing is said it writes the container's limits itself.
     """
-    resources = _container_resources(group)
+    offered = _template_offer(group) or Room(label, 0.0, 0.0, math.inf)
     said = as_object(group.get("resources")) or as_object(group.get("rayStartParams"))
     cpu, gpu, memory = (
         _number(said, *names)
         for names in (("CPU", "num-cpus"), ("GPU", "num-gpus"), ("memory", "memory"))
     )
-    if cpu is None:
-        cpu = float(math.ceil(_amount(resources.get("cpu")) or 0.0))
-    if gpu is None:
-        # KubeRay passes the first GPU resource to Ray and ignores others.
-        gpus = (_amount(resources[key]) for key in sorted(resources) if _GPU.search(key))
-        gpu = next((amount for amount in gpus if amount), 0.0)
-    if memory is None:
-        limit = _amount(resources.get("memory"))
-        memory = math.inf if limit is None else float(math.ceil(limit))
-    return Room(label, cpu, gpu, memory)
+    return Room(
+        label,
+        offered.cpu if cpu is None else cpu,
+        offered.gpu if gpu is None else gpu,
+        offered.memory if memory is None else memory,
+    )
 
 
-def _container_resources(group: JsonObject) -> JsonObject:
+def _template_offer(group: JsonObject) -> Room | None:
     containers = as_object(as_object(group.get("template")).get("spec")).get("containers")
-    first = as_object(containers[0]) if isinstance(containers, list) and containers else {}
-    resources = as_object(first.get("resources"))
-    return as_object(resources.get("requests")) | as_object(resources.get("limits"))
+    return (
+        read_offer(as_object(containers[0]))
+        if isinstance(containers, list) and containers
+        else None
+    )
+
+
+def read_offer(container: JsonObject) -> Room | None:
+    """Return what a container's limits, or else its requests, let Ray use; None without any."""
+    declared = as_object(container.get("resources"))
+    resources = as_object(declared.get("requests")) | as_object(declared.get("limits"))
+    if not resources:
+        return None
+    # KubeRay passes the first GPU resource to Ray and ignores others.
+    gpus = (_amount(resources[key]) for key in sorted(resources) if _GPU.search(key))
+    limit = _amount(resources.get("memory"))
+    return Room(
+        "",
+        float(math.ceil(_amount(resources.get("cpu")) or 0.0)),
+        next((amount for amount in gpus if amount), 0.0),
+        math.inf if limit is None else float(math.ceil(limit)),
+    )
 
 
 def _number(said: JsonObject, *names: str) -> float | None:

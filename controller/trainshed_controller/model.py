@@ -80,6 +80,16 @@ class RayJobView:
 
 
 @dataclass(frozen=True)
+class Room:
+    """What one worker Pod has for work."""
+
+    group: str
+    cpu: float
+    gpu: float
+    memory: float
+
+
+@dataclass(frozen=True)
 class PodView:
     """A Pod of a RayCluster.
 
@@ -103,6 +113,7 @@ class PodView:
     evicted: str = ""
     preempted: bool = False
     trouble: PodTrouble | None = None
+    offer: Room | None = None
 
     @property
     def identity(self) -> str:
@@ -111,26 +122,17 @@ class PodView:
 
 
 @dataclass(frozen=True)
-class Room:
-    """What one worker Pod has for work."""
-
-    group: str
-    cpu: float
-    gpu: float
-    memory: float
-
-
-@dataclass(frozen=True)
 class GroupView:
     """A worker group: what each of its Pods has, and how many it may have.
 
-    labelled: whether its nodes say to Ray which group they are of.
+    labelled: whether its nodes say to Ray which group they are of. offer: of its template alone.
     """
 
     name: str
     room: Room
     wanted: int
     labelled: bool = False
+    offer: Room | None = None
 
 
 @dataclass(frozen=True)

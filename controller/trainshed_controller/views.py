@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from trainshed_api.json_object import JsonObject, as_object
 from trainshed_api.rayjob import CLUSTER_LABEL, RESERVATION_ANNOTATION, RUN_LABEL
 from trainshed_api.status import Reservation, TrainingRunStatus
-from trainshed_controller.capacity import read_groups
+from trainshed_controller.capacity import read_groups, read_offer
 from trainshed_controller.model import ClusterView, PodView, RayJobView, RunView
 from trainshed_controller.pod_trouble import IMAGE_PULL_FAILED, NO_IMAGE, PodTrouble
 from trainshed_controller.spec import Asked, read_spec
@@ -154,7 +154,8 @@ def read_pod(raw: JsonObject, before: PodView | None = None) -> PodView:
     """
     metadata, spec, status = (as_object(raw.get(name)) for name in ("metadata", "spec", "status"))
     labels = as_object(metadata.get("labels"))
-    ray = _ray_container(spec)
+    container = _ray_container(spec)
+    ray = _text(container, "name")
     statuses = _objects(status.get("containerStatuses"))
     main = next((item for item in statuses if _text(item, "name") == ray), {})
     state = as_object(main.get("state"))
@@ -184,18 +185,19 @@ def read_pod(raw: JsonObject, before: PodView | None = None) -> PodView:
         # Pressure on the node may be the run's own doing; no other disruption is.
         preempted=_text(disruption, "status") == "True" and reason != "Evicted",
         trouble=_trouble(metadata, status, conditions, before),
+        offer=read_offer(container),
     )
 
 
-def _ray_container(spec: JsonObject) -> str:
-    """Return the name of the container that runs Ray; sidecars may be injected before it."""
+def _ray_container(spec: JsonObject) -> JsonObject:
+    """Return the container that runs Ray; sidecars may be injected before it."""
     containers = _objects(spec.get("containers"))
     marked = (
         container
         for container in containers
         if any(_text(env, "name") == _START_COMMAND for env in _objects(container.get("env")))
     )
-    return _text(next(marked, containers[0] if containers else {}), "name")
+    return next(marked, containers[0] if containers else {})
 
 
 def _trouble(

@@ -168,7 +168,6 @@ def test_an_error_that_the_driver_explained_is_its_own() -> None:
     assert ending.outcome == "Application"
 
 
-@known("N13: room is what the group says, not what its Pods have")
 def test_room_is_that_of_the_pods_that_are_there() -> None:
     cluster = make_cluster(GroupView("cpu", Room("cpu", 8.0, 0.0, 8e9), 1))
     labels: JsonObject = {

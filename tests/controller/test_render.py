@@ -1,6 +1,7 @@
 """The RayJob of an attempt, on a shared cluster and on one of its own."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -146,7 +147,8 @@ def test_what_a_pod_has_is_read_as_ray_reads_it() -> None:
         ]
     }
 
-    assert read_groups(spec)[0] == GroupView("a", Room("a", 2.0, 2.0, 2.0 * 2**30), 3)
+    offer = Room("", 2.0, 2.0, 2.0 * 2**30)
+    assert read_groups(spec)[0] == GroupView("a", replace(offer, group="a"), 3, offer=offer)
     assert read_groups(spec)[1].room.cpu == 8.0
     assert read_groups(spec)[1].room.group == "mine"
     assert [group.labelled for group in read_groups(spec)] == [False, True]
