@@ -6,8 +6,8 @@ import json
 import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from zlib import crc32
 
-from trainshed_controller.allowance import Allowance
 from trainshed_controller.begin import wants_room
 from trainshed_controller.cache import cluster_of
 from trainshed_controller.clock import Clock
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("trainshed.controller")
 
 _SOON_SECONDS = 1.0
+# An API server takes three times as many, but it has others to serve.
+_PROGRESS_WRITES_PER_SECOND = 40.0
 
 
 class Controller:
@@ -67,7 +69,6 @@ class Controller:
         self._unreadable: set[str] = set()
         self._clock = clock or Clock()
         self.ledger = Ledger(cache, observer.is_over, self._clock)
-        self._allowance = Allowance(self._clock.monotonic)
 
     async def work(self, key: Key) -> float | None:
         """Do what is due for a key; return when to come again."""
@@ -119,7 +120,6 @@ class Controller:
         self.ledger.forget(view.uid)
         self._written.pop(view.uid, None)
         self._refusals.pop(view.uid, None)
-        self._allowance.forget(view.uid)
         self._observer.forget(view.uid)
 
     async def _execute(self, view: RunView, plan: Plan) -> float | None:
@@ -157,14 +157,17 @@ class Controller:
         return plan.again_after
 
     def _wait_before(self, view: RunView, plan: Plan) -> float | None:
-        """Return for how long to hold back what is progress only."""
-        acts = plan.begin is not None or plan.delete_jobs or plan.delete_run
-        if plan.urgent or acts:
-            self._allowance.take(view.uid)
+        """Return for how long to hold back what is progress only: longer with many runs."""
+        if plan.urgent or plan.begin is not None or plan.delete_jobs or plan.delete_run:
             return None
-        since = self._clock.monotonic() - self._written.get(view.uid, float("-inf"))
-        left = self._settings.progress_interval_seconds - since
-        return left if left > 0 else self._allowance.wait(view.uid)
+        active = len(self._observer.snapshots)
+        shortest = self._settings.progress_interval_seconds
+        interval = progress_interval(view.uid, active, shortest)
+        now = self._clock.monotonic()
+        # Of many runs that are seen first at a restart each writes at another moment.
+        written = self._written.setdefault(view.uid, now - min(interval, shortest))
+        left = written + interval - now
+        return left if left > 0 else None
 
     async def _write(self, view: RunView, patch: JsonObject) -> RunView:
         try:
@@ -248,6 +251,12 @@ class Controller:
         except Exception as again:  # it is in the log, and the look is repeated
             log.warning("cannot tell the run: %s", again, extra={"run": _name(view)})
             self._events.post(view, Note("Warning", reason, message))
+
+
+def progress_interval(uid: str, active: int, shortest: float) -> float:
+    """Return the seconds between two writes of a run's progress, which differ from run to run."""
+    share: float = (crc32(uid.encode()) % 997) / 997
+    return max(shortest, active / _PROGRESS_WRITES_PER_SECOND) * (1.0 + 0.2 * share)
 
 
 def _patch(view: RunView, plan: Plan) -> JsonObject:

@@ -23,7 +23,7 @@ from trainshed_api.snapshot import Snapshot
 from trainshed_api.status import ConditionType, TrainingRunStatus
 from trainshed_controller.cache import Cache
 from trainshed_controller.cluster import Cluster
-from trainshed_controller.controller import Controller
+from trainshed_controller.controller import Controller, progress_interval
 from trainshed_controller.errors import GoneError
 from trainshed_controller.events import EventPoster
 from trainshed_controller.jobs import JobsApi
@@ -236,3 +236,13 @@ async def test_a_transition_is_reported_although_what_follows_it_fails() -> None
         await office.events.drain(1.0)
         notes = [as_object(office.server.get("events", n)) for n in office.server.names("events")]
         assert "Starting" in [note["reason"] for note in notes]
+
+
+@pytest.mark.parametrize(("active", "shortest"), [(1, 10.0), (400, 10.0), (1_000, 25.0)])
+def test_progress_of_many_runs_is_written_less_often_and_at_different_moments(
+    active: int, shortest: float
+) -> None:
+    intervals = {progress_interval(f"uid-{number}", active, 10.0) for number in range(active)}
+
+    assert shortest <= min(intervals) <= max(intervals) <= 1.2 * shortest
+    assert len(intervals) > active / 3
