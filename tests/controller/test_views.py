@@ -24,16 +24,16 @@ def make_raw(generation: int = 1, *, epochs: int = 1, labels: Object | None = No
         "creationTimestamp": "2026-11-21T12:00:00Z",
         "labels": labels or {},
     }
-    return {**document, "metadata": metadata, "status": {"attempt": generation}}
+    return {**document, "metadata": metadata, "status": {"observedGeneration": generation}}
 
 
 def test_the_same_spec_is_kept_and_the_new_status_read() -> None:
     before = read_run(make_raw())
 
-    after = read_run(make_raw() | {"status": {"attempt": 2}}, before)
+    after = read_run(make_raw() | {"status": {"observedGeneration": 2}}, before)
 
     assert after.run is before.run
-    assert after.status.attempt == 2
+    assert after.status.observed_generation == 2
 
 
 @pytest.mark.parametrize(
