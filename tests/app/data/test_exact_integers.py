@@ -246,11 +246,17 @@ def test_float64_among_the_options_rounds_and_float32_rounds_fractions_alone(
             read_all(source)
 
 
-def test_a_fraction_in_a_list_of_objects_is_no_integer(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text('[{"x": 1.5}]')
-    options: dict[str, JsonValue] = {"lines": False, "types": {"x": "int64"}}
+@pytest.mark.parametrize(
+    ("value", "kind", "want"),
+    [("1.5", "int64", "got 1.5; expected an integer"), ("true", "float64", "got true; expected a")],
+)
+def test_a_list_of_objects_has_no_value_of_another_kind_among_numbers(
+    tmp_path: Path, value: str, kind: str, want: str
+) -> None:
+    (tmp_path / "a.json").write_text(f'[{{"x": 1}}, {{"x": {value}}}]')
+    options: dict[str, JsonValue] = {"lines": False, "types": {"x": kind}}
 
-    with pytest.raises(DataError, match=r"a\.json: row 0: column x: got 1\.5; expected an integer"):
+    with pytest.raises(DataError, match=rf"a\.json: row 1: column x: {want}"):
         read_all(open_files(tmp_path, "json", options))
 
 

@@ -300,6 +300,12 @@ MISTAKES: dict[str, Mistake] = {
         r"expected values of one type for each key, but /m/\[\]/c has string beside array",
         {},
     ),
+    "a list of objects with values of several types": Mistake(
+        "json",
+        {"a.json": '[{"x": true}, {"x": 1.5}]'},
+        r"expected values of one type for each key\. Write one type\. Reported: ",
+        {"lines": False},
+    ),
     "two columns of one name": Mistake(
         "csv", {"a.csv": "x,x\n1,2\n"}, r"got 2 columns named x in .*a\.csv; expected columns", {}
     ),

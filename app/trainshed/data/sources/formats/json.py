@@ -95,7 +95,7 @@ class Json(Format):
                 raise
             except UNPARSED as error:
                 start = head_of(file.where, opened, most).lines if options.lines else None
-                expected = _say_expected(on_one_line(error), start)
+                expected = _say_expected(error, start)
                 raise SpecError([Problem(f"{field}.path", file.where, expected)]) from error
 
         schema, floats = shared_schema(files, told, options.types, field)
@@ -123,24 +123,28 @@ class Json(Format):
             return 0.0
 
 
-def _say_expected(error: str, start: bytes | None) -> str:
+def _say_expected(error: Exception, start: bytes | None) -> str:
     """Return what a file should have instead of what the parser reports, and what to do.
 
     start: of a file with an object on each line; None for a list.
     """
-    reported = f". Reported: {error}"
-    if found := _SEVERAL_TYPES.search(error):
+    said = on_one_line(error)
+    reported = f". Reported: {said}"
+    if found := _SEVERAL_TYPES.search(said):
         key, one, other = found.groups()
         return (
             f"values of one type for each key, but {key} has {one} beside {other}. Write one type, "
             "or read the lines by format: text and parse them in a transform"
         )
-    if found := _TWICE.search(error):
+    if found := _TWICE.search(said):
         return f"different keys in each object, but one has {found[1]} twice. Rename one of them"
     if start is None:
-        is_lines = "Extra data" in error
-        remedy = "Set options.lines: true for lines" if is_lines else "Correct the file"
-        return f"a list of objects. {remedy}{reported}"
+        expected = "a list of objects. Correct the file"
+        if isinstance(error, pa.ArrowException):
+            expected = "values of one type for each key. Write one type"
+        elif "Extra data" in said:
+            expected = "a list of objects. Set options.lines: true for lines"
+        return f"{expected}{reported}"
     first, *_ = start.removeprefix(_BOM).lstrip().split(b"\n", 1)
     if first.startswith(b"["):
         return "an object on each line, but the file is a list. Set options.lines: false"
@@ -455,7 +459,7 @@ def _fitted(value: object, known: _Known, column: str = "", *, only_some: bool) 
     """Return a value for Arrow, which would drop fields, and round or refuse numbers.
 
     Raises:
-        ValueError: for a field that is not known, or a fraction among integers.
+        ValueError: for a field that is not known, a fraction among integers, or a boolean.
         pyarrow.ArrowNotImplementedError: for an integer that floats round.
     """
     if known is None or value is None:
@@ -472,6 +476,8 @@ def _fitted(value: object, known: _Known, column: str = "", *, only_some: bool) 
             name: _fitted(value.get(name), inside, f"{above}{name}", only_some=only_some)
             for name, inside in known.items()
         }
+    if isinstance(value, bool):
+        raise ValueError(f"column {column}: got {json.dumps(value)}; expected a number")
     if isinstance(value, float) and pa.types.is_integer(known):
         raise ValueError(f"column {column}: got {value}; expected an integer")
     if pa.types.is_integer(known):
