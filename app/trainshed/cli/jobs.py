@@ -121,7 +121,7 @@ def logs(
     With the NAME of a run on this machine, or the path or address of a run's FOLDER, print the
     logs that the driver and the workers of its last attempt stored there.
     """
-    local = None if is_place(named) else _local(named)
+    local = None if "://" in named else _local(named)
     if local or is_place(named):
         if follow:
             raise click.UsageError(f"--follow: got the folder {named}; expected a job ID")

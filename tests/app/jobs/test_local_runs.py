@@ -111,8 +111,9 @@ def test_a_run_of_another_machine_is_not_stopped_here(home: Path, signals: list[
     assert signals == []
 
 
-def test_logs_are_found_by_the_name_of_a_run(home: Path) -> None:
+def test_logs_are_found_by_the_name_of_a_run_beside_a_folder_of_that_name(home: Path) -> None:
     run = run_in(home, "digits")
+    (home / "digits").mkdir()
     run.claim("hash", fresh=False).close()
     run.attempt(1).write(LOG, b"begins\n")
 
