@@ -19,7 +19,7 @@ from typing_extensions import override
 from trainshed.data.sampler.fragments import File, FileVersion, Fragment, Scan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     import pyarrow as pa
     from numpy.typing import ArrayLike, NDArray
@@ -49,6 +49,10 @@ class Compact(Sequence[Item]):
     def __getitem__(self, at: int | slice) -> Item | Sequence[Item]:
         numbers = range(len(self))[at]
         return self.item(numbers) if isinstance(numbers, int) else [*map(self.item, numbers)]
+
+    @override
+    def __iter__(self) -> Iterator[Item]:
+        return map(self.item, range(len(self)))
 
     @override
     def __eq__(self, other: object) -> bool:
@@ -135,7 +139,7 @@ class FileTable(Compact[File]):
     def item(self, number: int) -> File:
         rows = UNKNOWN_ROWS if self._rows is None else int(self._rows[number])
         return File(
-            self.names[number],
+            self.names.item(number),
             int(self.num_bytes[number]),
             None if rows == UNKNOWN_ROWS else rows,
             0 if self._groups is None else int(self._groups[number]),

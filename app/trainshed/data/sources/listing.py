@@ -75,7 +75,8 @@ class Listing(Compact[Found]):
 
     @override
     def item(self, number: int) -> Found:
-        return Found(self.paths[number], self.names[number], int(self.num_bytes[number]))
+        where, name = self.paths.item(number), self.names.item(number)
+        return Found(where, name, int(self.num_bytes[number]))
 
 
 def files_of(at: Folder, kind: str, suffixes: Sequence[str], field: str) -> Listing:
