@@ -183,7 +183,8 @@ class Controller:
         self._observer.snapshots.written(view.uid)
         # The watch will say the same later; until then nobody decides on what was.
         self._cache.runs.put(written)
-        for cluster in {cluster_of(each, self._settings) for each in (view, written)} - {""}:
+        clusters = {cluster_of(each, self._settings) for each in (view, written)}
+        for cluster in sorted(clusters - {""}):  # in one order, so that it can happen again
             self._enqueue(Key("cluster", view.namespace, cluster))
         return written
 

@@ -1,4 +1,4 @@
-"""What is known to be wrong and not mended yet; a test that passes has to lose its mark."""
+"""What went wrong once; what is not mended yet is marked, and loses its mark when it passes."""
 
 import json
 from dataclasses import replace
