@@ -86,7 +86,8 @@ class _KindHandler(Generic[V]):
             kept = self._shelf.put(view, is_listed=self._is_listing)
             if kept and replaced and replaced.uid != view.uid:
                 self._went(replaced)  # created again under its name, before its deletion was seen
-            keys |= self._concerned(view)
+            if replaced:
+                keys |= self._concerned(replaced)  # the queue that an edited run left
         except Exception:  # one object, whatever it is, keeps no other from being seen
             self._on_error(f"{name.namespace}/{name.name}")
             return

@@ -68,7 +68,7 @@ def test_torch_on_gpus_comes_together_by_nccl() -> None:
 @pytest.mark.parametrize(
     ("in_cluster", "want"),
     [
-        (False, r"xgboost is not; pip install 'trainshed\[app,xgboost\]' brings it"),
+        (False, r"xgboost is not; pip install 'trainshed\[xgboost\]' brings it"),
         (True, r"xgboost is not; an image with the tag [\d.]+-xgboost has it: set the chart's"),
     ],
 )

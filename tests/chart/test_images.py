@@ -122,6 +122,18 @@ def test_a_class_of_another_image_is_the_default_one_with_that_image(whole: Rend
         )
 
 
+def test_a_sidecar_of_a_class_of_another_image_has_its_own(whole: Renderer) -> None:
+    objects = whole.render(
+        None,
+        "--set-string=controller.classImages.xgboost.tag=1.2-xgboost",
+        "--set=head.sidecars[0].name=logs,head.sidecars[0].image=example.com/logs:1",
+    )
+
+    images = container_images(classes_of(objects)["xgboost"])
+
+    assert images == {"ghcr.io/trainshed/app:1.2-xgboost", "example.com/logs:1"}
+
+
 def test_a_group_of_another_image_has_it_and_no_other_has(whole: Renderer) -> None:
     digest = f"sha256:{'a' * 64}"
     objects = whole.render(

@@ -290,6 +290,39 @@ def test_pods_have_what_a_platform_adds_to_them(renderer: Renderer) -> None:
     assert params == {"gpu": {}, "cpu": {}, "shared": {"num-gpus": "2"}}
 
 
+def test_labels_of_the_platform_reach_every_pod_once(renderer: Renderer, tmp_path: Path) -> None:
+    container: Object = {"name": "ray-head", "image": "own/ray:1"}
+    mine = {"headGroupSpec": {"template": {"spec": {"containers": [container]}}}}
+    labels = {"team": "red", "app.kubernetes.io/name": "x", "azure.workload.identity/use": "no"}
+    values = tmp_path / "values.yaml"
+    values.write_text(
+        json.dumps(
+            {
+                "podLabels": labels,
+                "podAnnotations": {"a": "b"},
+                "storage": {"url": "abfs://runs@account.dfs.core.windows.net", "identity": "azure"},
+                "serviceAccount": {"annotations": {"azure.workload.identity/client-id": "0"}},
+                "controller": {"classes": {"mine": mine}},
+            }
+        )
+    )
+
+    for pod in ray_pods(expand_pods(renderer.render(values))):
+        assert table(pod, "metadata", "labels")["azure.workload.identity/use"] == "true"
+    head = table(classes_of(renderer, values), "mine", "headGroupSpec", "template", "metadata")
+    assert table(head, "labels")["team"] == "red"
+    assert head["annotations"] == {"a": "b"}
+
+
+def test_the_job_with_the_digits_changes_its_name_with_its_labels(renderer: Renderer) -> None:
+    def names(*options: str) -> set[str]:
+        jobs = of_kind(renderer.render(None, *options), "Job")
+        return {text(job, "metadata", "name") for job in jobs} - {"trainshed-uninstall"}
+
+    # What a Job makes cannot be changed.
+    assert not names() & names("--set=podLabels.team=red")
+
+
 def ray_pods(pods: list[Object]) -> list[Object]:
     return [pod for pod in pods if at(pod, "metadata", "labels", "ray.io/group") is not None]
 

@@ -48,7 +48,18 @@ CASES = {
     ),
     "GPUs in two places": Case(
         group("resources: {limits: {nvidia.com/gpu: 1}}"),
-        ("groups.gpu.resources.limits: got nvidia.com/gpu", "groups.gpu.gpus"),
+        ("groups.gpu.resources: got nvidia.com/gpu", "groups.gpu.gpus"),
+    ),
+    "GPUs among the requests": Case(
+        group("resources: {requests: {nvidia.com/gpu: 1}}"),
+        ("groups.gpu.resources: got nvidia.com/gpu",),
+    ),
+    "a mount over the runs": Case(
+        group("volumeMounts: [{name: a, mountPath: /mnt/trainshed}]"),
+        ("groups.gpu.volumeMounts: got /mnt/trainshed",),
+    ),
+    "a label of KubeRay's": Case(
+        "head: {labels: {ray.io/cluster: other}}", ("head.labels: got ray.io/cluster",)
     ),
     "a resource without a proper name": Case(
         group("resources: {limits: {'rdma hca': 1}}"),
@@ -145,6 +156,22 @@ CASES = {
         "controller: {classes: {big: {headGroupSpec: {template: {spec: {initContainers: "
         "[{name: a, securityContext: {privileged: true}}]}}}}}}",
         ("controller.classes.big: got privileged", "controller.trustedClasses"),
+    ),
+    "a class that is root": Case(
+        "controller: {classes: {big: {headGroupSpec: {template: {spec: "
+        "{securityContext: {runAsUser: 0}}}}}}}",
+        ("controller.classes.big: got a user that is root",),
+    ),
+    "a class with capabilities": Case(
+        "controller: {classes: {big: {headGroupSpec: {template: {spec: {containers: [{name: a, "
+        "securityContext: null}, {name: b, securityContext: {capabilities: {add: [SYS_ADMIN]}}}"
+        "]}}}}}}",
+        ("controller.classes.big: got capabilities.add",),
+    ),
+    "a class with a port of its node": Case(
+        "controller: {classes: {big: {headGroupSpec: {template: {spec: {containers: "
+        "[{name: a, ports: [{containerPort: 1, hostPort: 1}]}]}}}}}}",
+        ("controller.classes.big: got hostPort",),
     ),
     "trust in a class that is not there": Case(
         "controller: {classes: {big: {headGroupSpec: {}}}, trustedClasses: [bigger]}",

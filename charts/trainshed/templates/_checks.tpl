@@ -94,8 +94,8 @@
 {{- include "trainshed.checkResources" (list (printf "%s.resources" $field) $group.resources) -}}
 {{- include "trainshed.checkEnv" (list $ (printf "%s.env" $field) $group.env) -}}
 {{- include "trainshed.checkRayPod" (list $ $field $group) -}}
-{{- if hasKey $group.resources.limits $group.gpuResource -}}
-{{- fail (printf "%s.resources.limits: got %s, which %s.gpus sets; expected other resources. Set %s.gpus" $field $group.gpuResource $field $field) -}}
+{{- if hasKey (merge (dict) $group.resources.limits $group.resources.requests) $group.gpuResource -}}
+{{- fail (printf "%s.resources: got %s, which %s.gpus sets; expected other resources. Set %s.gpus" $field $group.gpuResource $field $field) -}}
 {{- end -}}
 {{- if $.Values.autoscaling.enabled -}}
 {{- if gt (int $group.minReplicas) (int $group.maxReplicas) -}}
@@ -211,13 +211,27 @@
 {{- $refused = append $refused "hostPath" -}}
 {{- end -}}
 {{- end -}}
-{{- range $container := concat (default list $pod.initContainers) (default list $pod.containers) -}}
-{{- if dig "securityContext" "privileged" false $container -}}
-{{- $refused = append $refused "privileged" -}}
+{{- range $owner := concat (list $pod) (default list $pod.initContainers) (default list $pod.containers) -}}
+{{- $security := default dict $owner.securityContext -}}
+{{- range $field := list "privileged" "allowPrivilegeEscalation" -}}
+{{- if index $security $field -}}
+{{- $refused = append $refused $field -}}
+{{- end -}}
+{{- end -}}
+{{- if or (and (hasKey $security "runAsUser") (eq (int $security.runAsUser) 0)) (eq (toString $security.runAsNonRoot) "false") -}}
+{{- $refused = append $refused "a user that is root" -}}
+{{- end -}}
+{{- if (default dict $security.capabilities).add -}}
+{{- $refused = append $refused "capabilities.add" -}}
+{{- end -}}
+{{- range $port := $owner.ports -}}
+{{- if $port.hostPort -}}
+{{- $refused = append $refused "hostPort" -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- with $refused -}}
-{{- fail (printf "controller.classes.%s: got %s, which gives its runs access to the node; expected a class without it. Remove it, or add %q to controller.trustedClasses" $name (first .) $name) -}}
+{{- fail (printf "controller.classes.%s: got %s, which Pod Security restricted refuses; expected a class without it. Remove it, or add %q to controller.trustedClasses" $name (first .) $name) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -226,11 +240,17 @@
 
 {{/* Additions to a Pod of the head or of a group that would replace what Ray needs. Takes (list $ FIELD NODE). */}}
 {{- define "trainshed.checkRayPod" -}}
+{{- $root := index . 0 -}}
 {{- $field := index . 1 -}}
 {{- $node := index . 2 -}}
 {{- range $name, $_ := $node.rayStartParams -}}
 {{- if has $name (list "address" "port" "block" "num-cpus" "dashboard-host" "dashboard-port" "dashboard-agent-listen-port" "metrics-export-port" "no-monitor" "labels") -}}
 {{- fail (printf "%s.rayStartParams: got %s, which the chart or KubeRay sets; expected another parameter of ray start. Remove it" $field $name) -}}
+{{- end -}}
+{{- end -}}
+{{- range $name, $_ := $node.labels -}}
+{{- if hasPrefix "ray.io/" $name -}}
+{{- fail (printf "%s.labels: got %s, which KubeRay sets; expected another label. Remove it" $field $name) -}}
 {{- end -}}
 {{- end -}}
 {{- range $volume := $node.volumes -}}
@@ -242,8 +262,8 @@
 {{- end -}}
 {{- end -}}
 {{- range $mount := $node.volumeMounts -}}
-{{- if has (trimSuffix "/" $mount.mountPath) (list "/tmp" "/home/ray" "/dev/shm") -}}
-{{- fail (printf "%s.volumeMounts: got %s, where Ray and the image write; expected another path. Mount it elsewhere" $field $mount.mountPath) -}}
+{{- if has (trimSuffix "/" $mount.mountPath) (list "/tmp" "/home/ray" "/dev/shm" "/etc/trainshed/storage-ca" $root.Values.storage.mountPath) -}}
+{{- fail (printf "%s.volumeMounts: got %s, where the chart mounts a volume; expected another path. Mount it elsewhere" $field $mount.mountPath) -}}
 {{- end -}}
 {{- end -}}
 {{- range $container := concat (default list $node.initContainers) (default list $node.sidecars) -}}

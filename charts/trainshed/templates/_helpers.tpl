@@ -32,9 +32,14 @@ app.kubernetes.io/managed-by: {{ $root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name ($root.Chart.Version | replace "+" "_") }}
 {{- end -}}
 
-{{/* Labels of a Pod; those that selectors rely on win. Takes (list $ COMPONENT) or (list $ COMPONENT LABELS). */}}
+{{/*
+Labels of a Pod; those that selectors and clouds rely on win. Takes (list $ COMPONENT) or (list $ COMPONENT LABELS).
+*/}}
 {{- define "trainshed.podLabels" -}}
 {{- $own := include "trainshed.selectorLabels" . | fromYaml -}}
+{{- if has (index . 1) (list "ray" "digits") -}}
+{{- $own = merge $own (include "trainshed.identityLabels" (index . 0) | fromYaml) -}}
+{{- end -}}
 {{- $more := gt (len .) 2 | ternary (index . (sub (len .) 1 | int)) dict -}}
 {{- toYaml (merge $own (default dict $more) (index . 0).Values.podLabels) -}}
 {{- end -}}

@@ -54,9 +54,8 @@ who asks for the class asks for what the image has. Takes (list $ IMAGE), IMAGE 
 {{- $image := index . 1 -}}
 {{- $spec := include "trainshed.defaultClass" (index . 0) | fromYaml -}}
 {{- range prepend $spec.workerGroupSpecs $spec.headGroupSpec -}}
-{{- range .template.spec.containers -}}
-{{- $_ := set . "image" $image -}}
-{{- end -}}
+{{- /* The first is Ray's; others are sidecars. */ -}}
+{{- $_ := set (first .template.spec.containers) "image" $image -}}
 {{- end -}}
 {{- toYaml $spec -}}
 {{- end -}}
@@ -103,8 +102,10 @@ a RayClusterSpec.
 {{- $template := default dict (index . 1) -}}
 {{- $metadata := default dict $template.metadata -}}
 {{- /* Labels of the chart win: without them no NetworkPolicy selects the Pod. */ -}}
-{{- $labels := include "trainshed.selectorLabels" (list $root "ray") | fromYaml -}}
-{{- $_ := set $metadata "labels" (merge $labels (default dict $metadata.labels)) -}}
+{{- $_ := set $metadata "labels" (include "trainshed.podLabels" (list $root "ray" $metadata.labels) | fromYaml) -}}
+{{- with $root.Values.podAnnotations -}}
+{{- $_ := set $metadata "annotations" (merge (default dict $metadata.annotations) .) -}}
+{{- end -}}
 {{- $_ := set $template "metadata" $metadata -}}
 {{- with $template.spec -}}
 {{- if not .serviceAccountName -}}

@@ -51,12 +51,12 @@ limits:
 {{- end -}}
 
 {{/*
-Parameters of `ray start` of a worker, as YAML. KubeRay counts as GPUs what ends in `gpu` and nvidia.com/mig-*; of
+Parameters of `ray start` of a worker, as YAML. KubeRay counts as GPUs what ends in `gpu` and plain MIG slices; of
 another resource Ray has to be given the number. Takes a filled group.
 */}}
 {{- define "trainshed.rayStartParams" -}}
 {{- $params := dict -}}
-{{- if and (gt (int .gpus) 0) (not (regexMatch "(gpu|^nvidia\\.com/mig-.*)$" .gpuResource)) -}}
+{{- if and (gt (int .gpus) 0) (not (regexMatch "(gpu|nvidia\\.com/mig-[0-9]+g\\.[0-9]+gb)$" .gpuResource)) -}}
 {{- $_ := set $params "num-gpus" (.gpus | int | toString) -}}
 {{- end -}}
 {{- range $name, $value := .rayStartParams -}}

@@ -117,9 +117,6 @@ volumes:
 {{- $node := index . 1 -}}
 labels:
   {{- include "trainshed.podLabels" (list $root "ray" $node.labels) | nindent 2 }}
-  {{- with include "trainshed.identityLabels" $root }}
-  {{- . | nindent 2 }}
-  {{- end }}
 {{- with merge (dict) $node.annotations $root.Values.podAnnotations }}
 annotations:
   {{- toYaml . | nindent 2 }}
