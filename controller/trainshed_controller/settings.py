@@ -44,7 +44,6 @@ class Platform:
     """
 
     settings: Settings
-    namespaces: tuple[str, ...]
     own_namespace: str
     key_secret: str
     lease: str
@@ -86,7 +85,6 @@ def read_platform(environment: Mapping[str, str]) -> Platform:
             classes=read_classes(Path(classes)) if classes else {},
             progress_interval_seconds=_number(get, "PROGRESS_INTERVAL_SECONDS", "10"),
         ),
-        namespaces=(own,),
         own_namespace=own,
         key_secret=get("KEY_SECRET", "trainshed-progress-key"),
         lease=get("LEASE", "trainshed-controller"),

@@ -193,11 +193,10 @@ class Removal:
 
     async def _listed(self, fetch: Callable[[str], Awaitable[list[T]]]) -> list[T]:
         """Return what there is; a kind that is gone has nothing."""
-        found: list[T] = []
-        for namespace in self.platform.namespaces:
-            with contextlib.suppress(GoneError):
-                found += await fetch(namespace)
-        return found
+        try:
+            return await fetch(self.platform.own_namespace)
+        except GoneError:
+            return []
 
 
 async def _each(things: Iterable[Thing], act: Callable[[Thing], Awaitable[T]]) -> list[T]:

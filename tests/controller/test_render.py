@@ -163,7 +163,6 @@ def test_settings_come_from_the_environment() -> None:
         }
     )
 
-    assert platform.namespaces == ("team",)
     assert platform.settings.default_cluster == "blue"
     assert platform.kubeconfig is None
 

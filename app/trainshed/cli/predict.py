@@ -100,7 +100,7 @@ def predict(  # noqa: PLR0913, PLR0917 - the options of a command
 
 def _predict_row(model: TrainedModel, text: str, *, with_scores: bool) -> None:
     from trainshed.inspect.values import as_json
-    from trainshed.predict.batch_prediction import SCORES
+    from trainshed.predict.predictor import SCORES
 
     try:
         row = json.loads(text)

@@ -12,6 +12,7 @@ from trainshed.data.sources.column_arrays import num_rows
 from trainshed.inspect.inputs import format_of, open_files
 from trainshed.inspect.reading import read_untransformed
 from trainshed.predict.part_files import PartFiles
+from trainshed.predict.predictor import SCORES
 from trainshed_api.formats import FormatName
 from trainshed_api.progress import Record
 
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from trainshed.data.sources.column_arrays import Array, Columns
     from trainshed.inspect.inputs import RowInput
     from trainshed.predict.trained_model import TrainedModel
-
-# Of a classifier: the scores of all classes, shape (rows, classes).
-SCORES = "scores"
 
 
 class BatchPrediction:
@@ -93,8 +91,10 @@ class BatchPrediction:
     def _identity(self) -> str:
         manifest = self._model.manifest
         of_model = (str(self._model.checkpoint), manifest.position, manifest.files)
-        said = repr((of_model, self._given.source.fragments, self._with_scores))
-        return hashlib.sha256(said.encode()).hexdigest()
+        identity = hashlib.sha256(repr((of_model, self._with_scores)).encode())
+        for fragment in self.fragments:
+            identity.update(repr(fragment).encode())
+        return identity.hexdigest()
 
 
 def open_rows(

@@ -11,7 +11,7 @@ import xgboost
 from trainshed.boosting.feature_state import FeatureState
 from trainshed.boosting.matrix_columns import features
 from trainshed.predict.hooks import find_hook
-from trainshed.predict.predictor import PREDICTION, call_hook
+from trainshed.predict.predictor import PREDICTION, SCORES, call_hook
 from trainshed_api.errors import no_column
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class BoostedPredictor:
         return {
             PREDICTION: found.argmax(axis=1),
             "probability": found.max(axis=1),
-            "scores": found,
+            SCORES: found,
         }
 
     def _matrix(self, columns: Columns) -> xgboost.DMatrix:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from trainshed.data.sources.column_arrays import Array, Columns
 
 PREDICTION = "prediction"
+# Of a classifier: the scores of all classes, shape (rows, classes).
+SCORES = "scores"
 
 
 class Predictor(Protocol):
