@@ -11,15 +11,15 @@ from trainshed_api.status import AttemptStatus, QueueStatus
 from trainshed_controller import status as states
 from trainshed_controller.admission import request_of, reservation_of
 from trainshed_controller.model import Plan
-from trainshed_controller.release import release_reason, released, unconfirmed
+from trainshed_controller.release import release_ended, unconfirmed
 from trainshed_controller.render import class_of, shared_cluster
-from trainshed_controller.turn import MOST_DELETIONS, failed, suspended
+from trainshed_controller.turn import failed, suspended, to_delete
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from trainshed_api.status import TrainingRunStatus
-    from trainshed_controller.model import RayJobView, RunView
+    from trainshed_controller.model import RunView
     from trainshed_controller.turn import Turn
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 10, 300
@@ -35,10 +35,11 @@ NAME_TAKEN = "RayJobNameTaken"
 def begin(turn: Turn, status: TrainingRunStatus) -> Plan:
     """Begin the next attempt when the last one is cleaned up and the cluster has capacity."""
     status, waits = _release(turn, status)
+    leftovers = to_delete(turn.seen.jobs)
     if turn.run.spec.suspend:
         if waits is None and unconfirmed(status):
             waits = _UNCONFIRMED_SECONDS
-        return Plan(suspended(turn, status), delete_jobs=_leftovers(turn), again_after=waits)
+        return Plan(suspended(turn, status), delete_jobs=leftovers, again_after=waits)
     if status.holds("Suspended"):
         status = turn.say(status, "Suspended", "Resumed", holds=False)
         status = turn.say(status, "Admitted", "Resumed", holds=False)
@@ -47,9 +48,9 @@ def begin(turn: Turn, status: TrainingRunStatus) -> Plan:
     if limit and states.active_seconds(status, turn.view.created, turn.now) >= limit:
         message = f"activeDeadlineSeconds ({limit}) has passed"
         status = failed(status, "DeadlineExceeded", message, turn.stamp)
-        return Plan(status, delete_jobs=_leftovers(turn))
+        return Plan(status, delete_jobs=leftovers)
     if waits:
-        return Plan(status, delete_jobs=_leftovers(turn), again_after=waits)
+        return Plan(status, delete_jobs=leftovers, again_after=waits)
     return _keeps_waiting(turn, status) or _begin_now(turn, status)
 
 
@@ -64,31 +65,14 @@ def _keeps_waiting(turn: Turn, status: TrainingRunStatus) -> Plan | None:
     return _no_room(turn, status) if class_of(turn.run, turn.settings) is None else None
 
 
-def _leftovers(turn: Turn) -> tuple[RayJobView, ...]:
-    return tuple(job for job in turn.seen.jobs if not job.deleting)[:MOST_DELETIONS]
-
-
 def _release(turn: Turn, status: TrainingRunStatus) -> tuple[TrainingRunStatus, float | None]:
     """Return the status with what is released by now, and for how long to wait for the rest."""
-    last = status.attempts[-1] if status.attempts else None
-    if last is None or last.end_time is None:
-        return status, None
-    why = "" if all(job.deleting for job in turn.seen.jobs) else "its RayJob is there"
-    earlier = turn.seen.earlier
-    if last.release_time is None:
-        grace = turn.run.spec.grace_period_seconds
-        reason = release_reason(last, turn.seen, grace, turn.now)
-        if reason:
-            status = released(status, last, reason, turn.now)
-        else:
-            why = why or "its RayJob, its job or its Pods did not end yet"
-    elif earlier and earlier.over:
-        known = next((each for each in status.attempts if each.number == earlier.number), None)
-        status = released(status, known, "JobOver", turn.now) if known else status
-    elif earlier and (earlier.over is False or earlier.asking):
-        why = f"the driver of attempt {earlier.number} still runs"
+    grace = turn.run.spec.grace_period_seconds
+    status, why = release_ended(status, turn.seen, grace, turn.now)
     if not why:
         return status, None
+    last = status.attempts[-1]
+    assert last.end_time
     waited = (turn.now - last.end_time).total_seconds()
     if waited < _EXPLAINED_SECONDS or turn.run.spec.suspend:
         return status, _SOON_SECONDS

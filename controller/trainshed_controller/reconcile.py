@@ -18,13 +18,14 @@ from trainshed_controller.begin import begin
 from trainshed_controller.model import Note, Plan
 from trainshed_controller.release import (
     holding_attempt,
+    release_ended,
     release_reason,
     released,
     unconfirmed,
 )
 from trainshed_controller.render import unacceptable
 from trainshed_controller.status import Stamp
-from trainshed_controller.turn import MOST_DELETIONS, Turn, failed
+from trainshed_controller.turn import Turn, failed, to_delete
 from trainshed_controller.watch import REFUSED, SOON_SECONDS, WORKERS_LOST, watch
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 
 _FINALIZER_SECONDS = 60.0
+_HELD_SECONDS = 5.0
 # For how long a driver is asked for that nobody could be asked for in time.
 _CONFIRMED_SECONDS = 3600.0
 # For how long a RayJob is kept that has nothing to do any more: one that failed for inspection.
@@ -78,7 +80,7 @@ def _decide(view: RunView, seen: Observed, settings: Settings, now: datetime) ->
         if attempt is None and _is_final(view.status, refused[0]):
             return Plan(failed(status, "Invalid", refused[1], stamp))
         if attempt is None:
-            return _blocked(view, status, *refused, stamp)
+            return _blocked(view, seen, status, refused, stamp)
     else:
         status = states.with_condition(view.status, "Accepted", "Valid", holds=True, stamp=stamp)
     if view.run is None:
@@ -119,22 +121,34 @@ def _is_final(status: TrainingRunStatus, reason: str) -> bool:
 
 
 def _blocked(
-    view: RunView, status: TrainingRunStatus, reason: str, message: str, stamp: Stamp
+    view: RunView, seen: Observed, status: TrainingRunStatus, refused: tuple[str, str], stamp: Stamp
 ) -> Plan:
-    """Return the status of a run that waits until the platform or its owner changes something."""
+    """Return what is done about a run that waits until the platform or its owner changes something.
+
+    What its last attempt held is released all the same: others may use it meanwhile.
+    """
+    reason, message = refused
+    status, held = release_ended(status, seen, _grace_seconds(view), stamp.now)
     for kind in ("Admitted", "Progressing"):
         status = states.with_condition(status, kind, reason, message, holds=False, stamp=stamp)
     if status.phase != "Suspended":
         status = states.with_phase(status, "Queued", states.whole(view.created))
-    return Plan(status.model_copy(update={"queue": None}), again_after=_FINALIZER_SECONDS)
+    return Plan(
+        status.model_copy(update={"queue": None}),
+        delete_jobs=to_delete(seen.jobs),
+        again_after=_HELD_SECONDS if held else _FINALIZER_SECONDS,
+    )
+
+
+def _grace_seconds(view: RunView) -> float:
+    return view.run.spec.grace_period_seconds if view.run else 0.0
 
 
 def _after_the_end(view: RunView, seen: Observed, now: datetime) -> Plan:
     """What may still run does not outlive the run, whatever became of its deletion before."""
     status, holder, ended = view.status, holding_attempt(view), view.status.completion_time
-    grace = view.run.spec.grace_period_seconds if view.run else 0
     if holder and holder.end_time:
-        if reason := release_reason(holder, seen, grace, now):
+        if reason := release_reason(holder, seen, _grace_seconds(view), now):
             status, holder = released(status, holder, reason, now), None
     elif (earlier := seen.earlier) and earlier.over:
         known = next(each for each in status.attempts if each.number == earlier.number)
@@ -144,7 +158,7 @@ def _after_the_end(view: RunView, seen: Observed, now: datetime) -> Plan:
     left_over = tuple(job for job in seen.jobs if not job.is_over or age >= kept)
     if left_over or holder:
         # The watch reports the end of an object that waits for a finalizer.
-        doomed = tuple(job for job in left_over if not job.deleting)[:MOST_DELETIONS]
+        doomed = to_delete(left_over)
         soon = doomed or (not seen.jobs and age < _FINALIZER_SECONDS)
         again_after = SOON_SECONDS if soon else _FINALIZER_SECONDS
         return Plan(status, delete_jobs=doomed, again_after=again_after)

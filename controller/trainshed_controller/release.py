@@ -86,6 +86,30 @@ def release_reason(
     return TIMED_OUT if timed_out and not waits else ""
 
 
+def release_ended(
+    status: TrainingRunStatus, seen: Observed, grace_seconds: float, now: datetime
+) -> tuple[TrainingRunStatus, str]:
+    """Return the status with what is released by now, and why something is not; empty if all is.
+
+    status: of a run without an open attempt.
+    """
+    last = status.attempts[-1] if status.attempts else None
+    if last is None or last.end_time is None:
+        return status, ""
+    why = "" if all(job.deleting for job in seen.jobs) else "its RayJob is there"
+    earlier = seen.earlier
+    if last.release_time is None:
+        if reason := release_reason(last, seen, grace_seconds, now):
+            return released(status, last, reason, now), why
+        return status, why or "its RayJob, its job or its Pods did not end yet"
+    if earlier and earlier.over:
+        known = next((each for each in status.attempts if each.number == earlier.number), None)
+        return released(status, known, "JobOver", now) if known else status, why
+    if earlier and (earlier.over is False or earlier.asking):
+        why = f"the driver of attempt {earlier.number} still runs"
+    return status, why
+
+
 def released(
     status: TrainingRunStatus, attempt: AttemptStatus, reason: str, now: datetime
 ) -> TrainingRunStatus:

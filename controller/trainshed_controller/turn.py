@@ -9,15 +9,21 @@ from trainshed_controller import status as states
 from trainshed_controller.status import Stamp
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from trainshed_api.status import ConditionType, TrainingRunStatus
     from trainshed_api.v1alpha1 import TrainingRun
-    from trainshed_controller.model import Observed, RunView, Settings
+    from trainshed_controller.model import Observed, RayJobView, RunView, Settings
 
 
 # Of one look: each may take as long as the API server likes, and a look has an end.
-MOST_DELETIONS = 10
+_MOST_DELETIONS = 10
+
+
+def to_delete(jobs: Sequence[RayJobView]) -> tuple[RayJobView, ...]:
+    """Return those of these RayJobs that this look deletes; none that is being deleted."""
+    return tuple(job for job in jobs if not job.deleting)[:_MOST_DELETIONS]
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """When an attempt that ended holds nothing any more, and what follows: one rule for all of them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
@@ -151,6 +152,27 @@ def test_a_driver_that_was_passed_over_is_waited_for_as_soon_as_ray_answers() ->
 
     assert (alive.begin, over.begin) == (None, 2)
     assert ended.status.attempts[0].release_reason == "JobOver"
+
+
+REFUSED: dict[str, Callable[[], RunView]] = {
+    "its owner labelled it for Kueue": lambda: make_view(labels={"kueue.x-k8s.io/queue-name": "q"}),
+    "this release cannot read it": lambda: replace(make_view(), run=None, problem="spec.later"),
+    "its class is gone": lambda: make_view(cluster={"dedicated": {"class": "gone"}}),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_run_that_is_refused_holds_nothing_after_its_attempt(case: str) -> None:
+    view = with_status(REFUSED[case](), stopped().status)
+
+    held, first = look(view, make_seen(ray_job=RUNNING), 300)
+    free, then = look(held, make_seen(over=True), 310)
+
+    assert first.delete_jobs == (RUNNING,)
+    assert first.again_after == 5.0
+    assert held.status.attempts[0].release_reason == ""
+    assert free.status.attempts[0].release_reason == "JobOver"
+    assert then.again_after == 60.0
 
 
 def test_who_waits_for_a_driver_says_so_after_a_minute() -> None:
