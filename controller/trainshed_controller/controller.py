@@ -106,6 +106,7 @@ class Controller:
         """Forget what was decided before another replica acted."""
         self.ledger.places.clear()
         self._refusals.clear()
+        self._observer.snapshots.forget_silent()
 
     def _tell_unreadable(self, view: RunView) -> None:
         """Post one Event about a run that is left alone until its status can be read."""

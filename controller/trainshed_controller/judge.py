@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainshed_api import names
-from trainshed_controller.asking import is_heard
+from trainshed_controller.asking import SILENT_SECONDS, is_heard
 from trainshed_controller.pod_trouble import worst_trouble
 from trainshed_controller.stalls import find_stall
 
@@ -256,6 +256,8 @@ def _never_placed(case: Case, started: datetime) -> Ending | None:
     told, limit = case.seen.snapshot, case.spec.first_step_deadline_seconds
     if told is None or told.state != "Starting" or told.hosts or case.attempt.stop_time:
         return None
+    if case.seen.heard.silent_seconds >= SILENT_SECONDS:
+        return None  # it may have begun since
     if not limit or (case.now - started).total_seconds() < limit:
         return None
     message = f"no worker was placed within firstStepDeadlineSeconds ({limit})"

@@ -105,6 +105,18 @@ class SnapshotStore:
         """Forget a run that is gone, or whose attempt ended."""
         self._drivers.pop(uid, None)
 
+    def forget_silent(self) -> None:
+        """Forget drivers that did not post lately: another replica may know more of them.
+
+        What a driver posted at its end cannot change, and stays.
+        """
+        since = self._clock() - SILENT_SECONDS
+        self._drivers = {
+            uid: driver
+            for uid, driver in self._drivers.items()
+            if driver.came > since or (driver.newest and driver.newest.state == "Ended")
+        }
+
     def _driver(self, uid: str, attempt: int) -> _Driver:
         known = self._drivers.get(uid)
         if known is None or known.attempt != attempt:

@@ -15,6 +15,7 @@ from tests.controller.builders_view import (
     SETTINGS,
     make_cluster,
     make_head,
+    make_snapshot,
     make_worker,
     raw_pod,
 )
@@ -32,6 +33,7 @@ from trainshed_controller.model import Key
 from trainshed_controller.observe import Observer
 from trainshed_controller.prober import Prober
 from trainshed_controller.queue import WorkQueue
+from trainshed_controller.snapshots import SnapshotStore
 from trainshed_controller.views import read_job, read_pod, read_run
 
 
@@ -206,6 +208,29 @@ async def test_an_error_of_ours_over_one_run_is_told_to_it_and_leaves_the_others
         await office.has_jobs("first-1")
         assert office.metrics.registry.get_sample_value("trainshed_internal_errors_total")
         await office.says("broken", "InternalError", "ControllerFailed")
+
+
+async def test_a_second_term_does_not_set_progress_back() -> None:
+    seconds = [1_000.0]
+    async with working() as office:
+        office.observer.snapshots = SnapshotStore(lambda: seconds[0])
+        office.create_run("first")
+        office.look_at("first")
+        await office.has_jobs("first-1")
+        office.hear("first", make_snapshot(step=10))
+        seconds[0] += 3_600  # of which another replica acted, and heard of step 90
+        running: JsonValue = {"phase": "Running", "progress": {"step": 90, "steps": 100}}
+        raw = as_object(office.server.get("trainingruns", "first"))
+        raw["status"] = as_object(raw["status"]) | as_object(running)
+        office.cache.runs.put(read_run(office.server.put("trainingruns", raw)))
+
+        office.controller.begin_term()
+        office.look_at("first")
+        await office.says("first", "Progressing", "Training")
+
+        progress = office.status("first").progress
+        assert progress
+        assert progress.step == 90
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])

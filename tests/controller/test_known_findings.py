@@ -95,6 +95,17 @@ def test_workers_that_are_never_placed_meet_a_deadline() -> None:
     assert view.status.phase == "Restarting"
 
 
+def test_a_silent_driver_may_have_workers_by_now() -> None:
+    view, _ = look(make_view(firstStepDeadlineSeconds=600), make_seen())
+    starting = make_snapshot(state="Starting", progress=None)
+    silent = Heard(num_snapshots=1, silent_seconds=60.0)
+    for at in (10.0, 100_000.0):
+        seen = make_seen(ray_job=RUNNING, snapshot=starting, heard=silent)
+        view, _ = look(view, seen, at)
+
+    assert view.status.phase == "Starting"
+
+
 def test_a_run_that_ended_has_no_cluster_that_is_ready() -> None:
     view, _ = look(make_view(), make_seen())
     view, _ = look(view, make_seen(ray_job=RUNNING, snapshot=make_snapshot()), 5)

@@ -280,6 +280,21 @@ def test_lies_that_overtake_a_driver_do_not_make_it_stand_still() -> None:
         assert 0.0 <= listener.store.heard(UID, 1).still_seconds <= 5.0
 
 
+def test_a_word_from_before_another_replica_acted_is_forgotten_unless_it_was_the_last() -> None:
+    listener = Listener()
+    listener.hear(make_snapshot())
+    listener.store.put("ended", make_snapshot(state="Ended"))
+    listener.clock.now += SILENT_SECONDS
+    listener.store.put("fresh", make_snapshot())
+
+    listener.store.forget_silent()
+
+    assert listener.store.get(UID, 1) is None
+    assert listener.store.get("ended", 1)
+    assert listener.store.get("fresh", 1)
+    assert listener.store.heard(UID, 1) == Heard()
+
+
 def test_what_is_forgotten_takes_no_room() -> None:
     listener = Listener()
     listener.hear(make_snapshot())
