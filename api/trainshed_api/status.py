@@ -20,6 +20,8 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from trainshed_api.schema import Count
+
 ConditionType = Literal[
     "Accepted",
     "Admitted",
@@ -130,15 +132,21 @@ class RunTime(DriverTime):
     goodput: str = Field(default="", description="Training as a share of all that is above.")
 
 
-class Reservation(StatusModel):
-    """What an attempt holds of a shared RayCluster; an annotation of its RayJob has it, too."""
+_Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
-    count: int = Field(description="Workers.")
+
+class Reservation(StatusModel):
+    """What an attempt holds of a shared RayCluster; an annotation of its RayJob has it, too.
+
+    Anybody may write the annotation, so all of it can be counted with.
+    """
+
+    count: Count = Field(description="Workers.")
     group: str = Field(default="", description="Group of nodes for the workers.")
-    cpu: float = Field(default=0.0, description="CPUs of each worker.")
-    gpu: float = Field(default=0.0, description="GPUs of each worker.")
-    memory: float = Field(default=0.0, description="Bytes of memory of each worker.")
-    data_cpus: float = Field(default=0.0, description="CPUs for Ray Data, beside the workers.")
+    cpu: _Amount = Field(default=0.0, description="CPUs of each worker.")
+    gpu: _Amount = Field(default=0.0, description="GPUs of each worker.")
+    memory: _Amount = Field(default=0.0, description="Bytes of memory of each worker.")
+    data_cpus: _Amount = Field(default=0.0, description="CPUs for Ray Data, beside the workers.")
     data_group: str = Field(default="", description="Group of nodes for Ray Data.")
     since: Moment = Field(description="When it was granted.")
 

@@ -77,7 +77,9 @@ def reservation_of(request: Request, now: datetime) -> Reservation:
 
 def request_held(uid: str, name: str, held: Reservation) -> Request:
     """Return what an attempt holds as a request; created: since when."""
-    worker = Room(held.group, held.cpu, held.gpu, held.memory)
+    # What nobody asks for, such as 1e-320 CPUs, counts as nothing.
+    each = (round(amount, 9) for amount in (held.cpu, held.gpu, held.memory))
+    worker = Room(held.group, *each)
     return Request(
         uid, held.count, worker, held.data_cpus, held.data_group, created=held.since, name=name
     )

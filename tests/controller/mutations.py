@@ -1,6 +1,7 @@
 """Objects as they might come: right ones, and those in which one thing is anything but right."""
 
 import copy
+import json
 from collections.abc import Iterator
 
 from hypothesis import strategies as st
@@ -25,7 +26,8 @@ WRONG: dict[str, JsonValue] = {
     "an int over int64": 2**70, "an int of 400 digits": 10**400, "a huge float": 1e308,
     "NaN": float("nan"), "infinity": float("inf"), "no text": "", "a text": "x",
     "a huge quantity": "1e309", "a quantity of many digits": "9" * 400, "a negative one": "-4",
-    "a tiny one": "1e-400", "the text NaN": "NaN", "a variable": "$MY_CPU",
+    "a tiny one": "1e-400", "a denormal one": 1e-320, "the text NaN": "NaN",
+    "a variable": "$MY_CPU",
     "no date": "2026-13-45T99:99:99Z", "the year 0": "0000-01-01T00:00:00Z",
     "the year 9999": "9999-12-31T23:59:59-23:59", "the first year": "0001-01-01T00:00:00+23:59",
     "a NUL": "\x00", "half a character": "\ud800", "a long text": "x" * 100_000,
@@ -91,6 +93,12 @@ _ATTEMPT: JsonObject = {
 }  # fmt: skip
 
 
+RESERVATION: JsonObject = {
+    "count": 1, "group": "cpu", "cpu": 1.5, "gpu": 1.0, "memory": 8e9, "dataCpus": 1.0,
+    "dataGroup": "cpu", "since": _MOMENT,
+}  # fmt: skip
+
+
 def make_raw_run() -> JsonObject:
     """Return a run in the middle of its first attempt."""
     document = make_document(
@@ -126,8 +134,10 @@ def make_raw_job() -> JsonObject:
     """Return a RayJob that runs."""
     owner: JsonObject = {"uid": "u1", "controller": True, "name": "digits", "kind": "TrainingRun"}
     labels: JsonObject = {"trainshed.dev/run": "digits"}
+    annotations: JsonObject = {"trainshed.dev/reservation": json.dumps(RESERVATION)}
     return {
-        "metadata": _METADATA | {"ownerReferences": [owner], "labels": labels},
+        "metadata": _METADATA
+        | {"ownerReferences": [owner], "labels": labels, "annotations": annotations},
         "spec": {
             "suspend": False, "jobId": "digits-u-1",
             "clusterSelector": {"ray.io/cluster": "trainshed"},

@@ -12,13 +12,16 @@ from pydantic import JsonValue, ValidationError
 from tests.controller.builders_view import (
     NOW,
     SETTINGS,
+    make_cluster,
     make_job,
     make_seen,
     make_snapshot,
     make_view,
+    make_worker,
     with_status,
 )
 from tests.controller.mutations import (
+    RESERVATION,
     WRONG,
     json_values,
     make_raw_cluster,
@@ -31,7 +34,7 @@ from tests.controller.mutations import (
 from trainshed_api.json_object import JsonObject, as_object
 from trainshed_api.names import SNAPSHOT_LINE
 from trainshed_api.snapshot import Snapshot, final_snapshot
-from trainshed_controller.admission import request_of
+from trainshed_controller.admission import admit, request_held, request_of
 from trainshed_controller.capacity import read_groups
 from trainshed_controller.reconcile import reconcile
 from trainshed_controller.views import read_cluster, read_job, read_pod, read_run
@@ -152,3 +155,23 @@ def test_what_a_run_asks_for_can_be_counted(wrong: str) -> None:
             reconcile(view, make_seen(), SETTINGS, NOW)
         except Exception as error:
             raise AssertionError(f"{wrong} at {path}") from error
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_a_rayjob_holds_can_be_counted(wrong: str) -> None:
+    right = make_raw_job()
+    where = ("metadata", "annotations", "trainshed.dev/reservation")
+    run = make_view().run
+    assert run
+    for path in paths_of(RESERVATION):
+        said = json.dumps(with_value(RESERVATION, path, WRONG[wrong]))
+        held = read_job(with_value(right, where, said)).reservation
+        if held is None:
+            continue
+        try:
+            holder, waiting = request_held("a", "a", held), request_of("b", run)
+            places = admit(make_cluster(), [make_worker()], [holder], [waiting])
+        except Exception as error:
+            raise AssertionError(f"{wrong} at {path}") from error
+        assert set(places) == {"b"}
+        assert held.count > 0, f"{wrong} at {path}"
