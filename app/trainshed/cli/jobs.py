@@ -12,8 +12,9 @@ import click
 from trainshed.cli.cluster import access_options, connect
 from trainshed.cli.run_location import is_place, open_place
 from trainshed.display.formatting import say_duration
+from trainshed.jobs.cluster_error import ClusterError
 from trainshed_api.errors import Problem, SpecError
-from trainshed_api.names import EXIT_INVALID
+from trainshed_api.names import EXIT_INVALID, EXIT_TRY_AGAIN
 
 if TYPE_CHECKING:
     from trainshed.jobs.access import DashboardAccess
@@ -131,7 +132,7 @@ def logs(
         return
     if attempt is not None or tail is not None:
         raise click.UsageError(f"--attempt and --tail are for a run's folder, {named} is none")
-    jobs = connect(access)
+    jobs = _jobs_with(named, access)
     if not follow:
         click.echo(jobs.logs(named), nl=False)
         return
@@ -153,7 +154,7 @@ def stop(
     if local := _local(job_id):
         _stop_local(local, no_wait=no_wait)
         return
-    jobs = connect(access)
+    jobs = _jobs_with(job_id, access)
     job = jobs.get(job_id)
     if not job.is_over:
         jobs.stop(job_id)
@@ -166,8 +167,6 @@ def stop(
 @access_options
 def delete(job_id: str, access: DashboardAccess) -> None:
     """Delete the finished job ID from the cluster; the run's folder on storage stays."""
-    from trainshed.jobs.cluster_error import ClusterError
-
     jobs = connect(access)
     job = jobs.get(job_id)
     if not job.is_over:
@@ -187,8 +186,27 @@ def _local(named: str) -> LocalRun | None:
 def _required(named: str) -> LocalRun:
     if local := _local(named):
         return local
-    expected = "the name or folder of a run on this machine, or --ray and the ID of a job"
-    raise SpecError([Problem("NAME", named, expected)])
+    raise _unknown(named, "or --ray and the ID of a job")
+
+
+def _jobs_with(named: str, access: DashboardAccess) -> Jobs:
+    """Return the jobs of the cluster that may have a job of this name.
+
+    Raises:
+        SpecError: if nobody named a cluster, and none answers on this machine.
+        ClusterError: if the cluster that was named does not answer.
+    """
+    try:
+        return connect(access)
+    except ClusterError as error:
+        if access.is_default and error.exit_code == EXIT_TRY_AGAIN:
+            raise _unknown(named, "or the ID of a job, and --address of its Ray cluster") from error
+        raise
+
+
+def _unknown(named: str, otherwise: str) -> SpecError:
+    expected = f"the name or folder of a run on this machine, {otherwise}"
+    return SpecError([Problem("NAME", named, expected)])
 
 
 def _stop_local(run: LocalRun, *, no_wait: bool) -> None:

@@ -23,11 +23,13 @@ class DashboardAccess:
         address: of the dashboard, without a slash at its end.
         headers: sent with each request.
         token_from: where the token was found; empty without one.
+        is_default: whether nobody named the address.
     """
 
     address: str
     headers: Mapping[str, str]
     token_from: str = ""
+    is_default: bool = False
 
 
 def find_access(
@@ -47,18 +49,20 @@ def find_access(
     Raises:
         SpecError: for an address that is no dashboard's, a header or a file that cannot be read.
     """
-    named = address or environment.get("RAY_ADDRESS") or DEFAULT_ADDRESS
+    given = address or environment.get("RAY_ADDRESS")
+    named = given or DEFAULT_ADDRESS
     if not named.startswith(("http://", "https://")):
         field = "--address" if address else "RAY_ADDRESS"
         expected = f"the address of the dashboard, such as {DEFAULT_ADDRESS}"
         raise SpecError([Problem(field, show_value(named), expected)])
     sent = dict(_split(header) for header in headers)
     if any(name.lower() == AUTHORIZATION.lower() for name in sent):
-        return DashboardAccess(named.rstrip("/"), sent, "--header")
+        return DashboardAccess(named.rstrip("/"), sent, "--header", is_default=not given)
     token, found = _find_token(token_file, environment)
     if token:
         sent[AUTHORIZATION] = f"Bearer {token}"
-    return DashboardAccess(named.rstrip("/"), sent, found if token else "")
+    token_from = found if token else ""
+    return DashboardAccess(named.rstrip("/"), sent, token_from, is_default=not given)
 
 
 def _split(header: str) -> tuple[str, str]:

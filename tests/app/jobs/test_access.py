@@ -11,7 +11,9 @@ BEARER = {"Authorization": "Bearer secret"}
 
 
 def test_without_a_word_it_is_this_machine() -> None:
-    assert find_access(None, None, [], {}) == DashboardAccess("http://localhost:8265", {})
+    access = find_access(None, None, [], {})
+
+    assert access == DashboardAccess("http://localhost:8265", {}, is_default=True)
 
 
 def test_the_command_line_wins_over_the_environment(tmp_path: Path) -> None:

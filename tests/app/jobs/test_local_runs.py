@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -10,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.app.cli_here import trainshed_here
+from trainshed.jobs import access
 from trainshed.jobs.local_runs import LocalRun, stop_local
 from trainshed.storage.disk import Disk
 from trainshed.storage.run_folder import CLAIM, HEARTBEAT, LOG, RESULT, Claim, RunFolder
-from trainshed_api.names import EXIT_INVALID, EXIT_SUCCEEDED
+from trainshed_api.names import EXIT_INVALID, EXIT_SUCCEEDED, EXIT_TRY_AGAIN
 from trainshed_api.records import ResultRecord
 
 
@@ -118,3 +120,20 @@ def test_logs_are_found_by_the_name_of_a_run_beside_a_folder_of_that_name(home: 
     run.attempt(1).write(LOG, b"begins\n")
 
     assert trainshed_here("logs", "digits").stdout == "begins\n"
+
+
+@pytest.mark.parametrize("command", ["logs", "stop"])
+def test_a_name_of_no_run_and_no_cluster_is_refused(
+    home: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        nobody = f"http://127.0.0.1:{free.getsockname()[1]}"
+    monkeypatch.setattr(access, "DEFAULT_ADDRESS", nobody)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+
+    said = trainshed_here(command, "nobody")
+    of_cluster = trainshed_here(command, "nobody", "--address", nobody)
+
+    assert said.code == EXIT_INVALID
+    assert "NAME: got nobody; expected the name or folder of a run on this machine" in said.stderr
+    assert of_cluster.code == EXIT_TRY_AGAIN
