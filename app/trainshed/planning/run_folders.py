@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # Of spec.storage.
 DEFAULT_STORAGE = "runs"
+# The TrainingRun file of a project's folder.
+PROJECT_FILE = "run.yaml"
 _FILES = (".yaml", ".yml")
 
 
@@ -34,7 +36,8 @@ def run_folder(text: str, field: str) -> Folder:
     A folder of data often has the name of a run beside it: an existing run goes first.
 
     Args:
-        text: a run's name, its TrainingRun file, or the path or address of its folder.
+        text: a run's name, its TrainingRun file, a folder with that file as run.yaml, or the path
+            or address of the run's folder.
         field: of the text, for errors.
 
     Raises:
@@ -43,10 +46,20 @@ def run_folder(text: str, field: str) -> Folder:
     named = folder_of(text, None, default_storage())
     if "/" not in text and (named / ATTEMPTS).exists():
         return named
+    if file := _run_file(text):
+        run = load_file(file)
+        storage = locate(run.spec.storage, home_of(file), field)
+        return folder_of(run.metadata.name, None, storage)
     if is_address(text) or Path(text).is_dir():
         return locate(text, Disk(Path.cwd()), field)
-    if text.endswith(_FILES) and Path(text).is_file():
-        run = load_file(Path(text))
-        storage = locate(run.spec.storage, home_of(Path(text)), field)
-        return folder_of(run.metadata.name, None, storage)
     return named
+
+
+def _run_file(text: str) -> Path | None:
+    """Return the TrainingRun file that a text names, or that the project of that folder has."""
+    path = Path(text)
+    if is_address(text) or (path / ATTEMPTS).exists():
+        return None
+    if (path / PROJECT_FILE).is_file():
+        return path / PROJECT_FILE
+    return path if text.endswith(_FILES) and path.is_file() else None

@@ -12,6 +12,7 @@ from trainshed.data.sources.column_arrays import is_text, join
 from trainshed.inspect.counting import count_by
 from trainshed.inspect.inputs import open_files
 from trainshed.inspect.reading import samples
+from trainshed.planning.run_folders import PROJECT_FILE
 from trainshed_api.errors import Problem, SpecError, one_of, show_value
 from trainshed_api.names import API_VERSION, KIND
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 Task = Literal["classification", "regression"]
 
-FILE = "run.yaml"
 # Columns that usually are the label, if the user names none.
 _LABELS = ("label", "target", "class", "y")
 # More different integers than this are amounts rather than classes.
@@ -49,7 +49,7 @@ def write_project(folder: Path, source: str, label: str | None, task: Task | Non
     Raises:
         SpecError: if the file exists, or no such column does.
     """
-    file = folder / FILE
+    file = folder / PROJECT_FILE
     if file.exists():
         raise SpecError([Problem("FOLDER", str(file), "a folder without this file")])
     given = open_files(source, None, (), ())

@@ -9,8 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.app.cli_here import trainshed_here
+from tests.builders import make_document
 from trainshed.jobs import access
 from trainshed.jobs.local_runs import LocalRun, stop_local
 from trainshed.storage.disk import Disk
@@ -120,6 +122,21 @@ def test_logs_are_found_by_the_name_of_a_run_beside_a_folder_of_that_name(home: 
     run.attempt(1).write(LOG, b"begins\n")
 
     assert trainshed_here("logs", "digits").stdout == "begins\n"
+
+
+def test_a_run_is_found_by_the_folder_of_its_project(home: Path) -> None:
+    project = home / "codes"
+    project.mkdir()
+    document = make_document() | {"metadata": {"name": "mine"}}
+    (project / "run.yaml").write_text(yaml.safe_dump(document))
+    run = RunFolder(Disk(project / "runs" / "local" / "mine"))
+    run.claim("hash", fresh=False).close()
+    run.attempt(1).write(LOG, b"begins\n")
+    end(run)
+
+    assert trainshed_here("ps", "codes").stdout.split()[:2] == ["mine", "Succeeded"]
+    assert trainshed_here("logs", "codes").stdout == "begins\n"
+    assert trainshed_here("stop", "codes").stdout == "mine Succeeded\n"
 
 
 @pytest.mark.parametrize("command", ["logs", "stop"])
