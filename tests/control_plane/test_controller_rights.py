@@ -14,7 +14,7 @@ RIGHTS = {
     "pods": {"list", "watch"},
     "events.events.k8s.io": {"create", "patch"},
     "secrets": {"get", "patch"},
-    "leases.coordination.k8s.io": {"get", "patch"},
+    "leases.coordination.k8s.io": {"get", "patch", "create"},
 }
 # What every account may ask: who it is, and what it may do.
 ALWAYS = {
