@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from trainshed_api.json_object import as_object
 from trainshed_controller.clock import Clock
 from trainshed_controller.connection import MANAGED, MERGE_PATCH, path_of
-from trainshed_controller.errors import ApiError
+from trainshed_controller.errors import ApiError, GoneError
 from trainshed_controller.event import moment_of
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ LEASES = "apis/coordination.k8s.io/v1", "leases"
 # Others take the Lease when it was not renewed for so long. Its holder stops before that: what it
 # sent last has the rest of the time to arrive.
 _DURATION_SECONDS, _DEADLINE_SECONDS, _RETRY_SECONDS = 10, 6.0, 2.0
+# After a renewal that failed while the term goes on: it ends before a usual pause does.
+_SOON_SECONDS = 0.2
 _LOOK_SECONDS = 0.1
 
 
@@ -33,9 +35,9 @@ class Lease:
     Clocks of machines differ, so another holder's time is taken from when its last renewal was
     seen here; kubernetes.aio's leader election goes on acting after a connection error.
 
-    holder: who holds it, as far as is known. was_of_another: whether another process held it
-    before this one took it. identity: who this process is; its next life in the
-    same Pod takes the Lease over at once.
+    holder: who holds it, as far as is known; empty once its holder gave it back.
+    was_of_another: whether another process held it before this one took it. identity: who this
+    process is; the next process in the same Pod takes the Lease over at once.
     """
 
     def __init__(
@@ -47,7 +49,8 @@ class Lease:
         clock: Clock | None = None,
     ) -> None:
         self._connection = connection
-        self._path = path_of(LEASES, namespace, name)
+        self._namespace = namespace
+        self._name = name
         self._clock = clock or Clock()
         self._seen: tuple[str, float] = "", 0.0
         self._held_until = float("-inf")
@@ -68,41 +71,57 @@ class Lease:
         """Take and renew the Lease until cancelled; then give it to others."""
         try:
             while True:
-                await self._try(self._renew())
-                await asyncio.sleep(_RETRY_SECONDS)
+                is_urgent = not await self._try(self._renew()) and self.is_held()
+                await asyncio.sleep(_SOON_SECONDS if is_urgent else _RETRY_SECONDS)
         finally:
             if self.is_held():
                 self._held_until = float("-inf")
                 await self._try(self._write(""))
 
-    async def _try(self, act: Awaitable[None]) -> None:
+    async def _try(self, act: Awaitable[None]) -> bool:
+        """Return whether it succeeded."""
         try:
             async with asyncio.timeout(_RETRY_SECONDS):
                 await act
         except (ApiError, TimeoutError) as error:
             log.warning("the Lease is not renewed: %s", str(error) or "no answer")
+            return False
+        return True
 
     async def _renew(self) -> None:
         began = self._clock.monotonic()
-        found = await self._connection.request("GET", self._path)
-        version = str(as_object(found.get("metadata")).get("resourceVersion"))
+        found = await self._find()
+        version = str(as_object(found.get("metadata")).get("resourceVersion", ""))
         spec = as_object(found.get("spec"))
-        self.holder = str(spec.get("holderIdentity") or "")
+        named = spec.get("holderIdentity")
+        if named is not None:  # else the Lease was emptied or deleted: its last holder still acts
+            self.holder = str(named)
         if version != self._seen[0]:
             self._seen = version, self._clock.monotonic()
-        is_free = self._clock.monotonic() - self._seen[1] >= _DURATION_SECONDS
-        if self.holder not in ("", self.identity) and not is_free:
-            return
+        if self.holder not in ("", self.identity):
+            self._held_until = float("-inf")
+            if self._clock.monotonic() - self._seen[1] < _DURATION_SECONDS:
+                return
         if not self.is_held():
-            self.was_of_another = bool(spec) and self.holder != self.identity
+            self.was_of_another = bool(spec or self.holder) and self.holder != self.identity
         await self._write(self.identity)
         self._held_until = began + _DEADLINE_SECONDS
 
+    async def _find(self) -> JsonObject:
+        """Return the Lease; empty where there is none."""
+        try:
+            return await self._connection.request(
+                "GET", path_of(LEASES, self._namespace, self._name)
+            )
+        except GoneError:
+            return {}
+
     async def _write(self, holder: str) -> None:
-        """Write who holds the Lease, unless it changed since it was read."""
+        """Write who holds the Lease, unless it changed since it was read; create a missing one."""
         now = moment_of(self._clock.now())
+        version = self._seen[0]
         body: JsonObject = {
-            "metadata": {"resourceVersion": self._seen[0]},
+            "metadata": {"resourceVersion": version} if version else {"name": self._name},
             "spec": {
                 "holderIdentity": holder,
                 "leaseDurationSeconds": _DURATION_SECONDS,
@@ -110,9 +129,12 @@ class Lease:
                 **({} if holder == self.holder else {"acquireTime": now}),
             },
         }
-        written = await self._connection.request(
-            "PATCH", self._path, MANAGED, body, content_type=MERGE_PATCH
-        )
+        if version:
+            path = path_of(LEASES, self._namespace, self._name)
+            written = await self._connection.request("PATCH", path, MANAGED, body, MERGE_PATCH)
+        else:  # deleted by somebody, or left out by a tool that applies no Leases
+            path = path_of(LEASES, self._namespace)
+            written = await self._connection.request("POST", path, MANAGED, body)
         self.holder = holder
         version = str(as_object(written.get("metadata")).get("resourceVersion"))
         self._seen = version, self._clock.monotonic()

@@ -8,6 +8,8 @@ from http import HTTPStatus
 import pytest
 
 from tests.controller.api_server import Answer, ApiServer, Request, refusal
+from tests.simulation.clock import CLOCK
+from tests.simulation.loop import run_virtually
 from trainshed_api.json_object import as_object
 from trainshed_controller.clock import Clock
 from trainshed_controller.errors import RetryError
@@ -90,6 +92,87 @@ async def test_a_holder_without_an_answer_stops_by_its_own_clock() -> None:
     assert lease.is_held()
     replicas.now += 0.2
     assert not lease.is_held()
+
+
+async def test_a_lease_that_is_missing_is_created() -> None:
+    replicas = Replicas()
+    first, second = replicas.start("first"), replicas.start("second")
+    replicas.server.drop("leases", "controller")
+
+    assert await replicas.after(2, first, second) == ["first"]
+    assert not first.was_of_another
+
+    replicas.server.drop("leases", "controller")
+    # The standby looks first: the holder may still act, so it does not take the Lease.
+    assert await replicas.after(60, second, first) == ["first"]
+
+
+async def test_a_standby_takes_a_deleted_lease_of_a_holder_that_is_lost() -> None:
+    replicas = Replicas()
+    first, second = replicas.start("first"), replicas.start("second")
+    await replicas.after(2, first, second)
+    replicas.are_cut.add("first")
+    replicas.server.drop("leases", "controller")
+
+    acting = [await replicas.after(2, first, second) for _ in range(7)]
+
+    assert ["first", "second"] not in acting
+    assert acting[-1] == ["second"]
+    assert second.was_of_another
+
+
+async def test_a_lease_that_somebody_emptied_is_not_given_back_by_its_holder() -> None:
+    replicas = Replicas()
+    first, second = replicas.start("first"), replicas.start("second")
+    await replicas.after(2, first, second)
+    replicas.server.put("leases", {"metadata": {"name": "controller", "namespace": "team"}})
+
+    assert await replicas.after(60, second, first) == ["first"]
+
+
+async def test_a_holder_that_reads_another_one_stops_at_once() -> None:
+    replicas = Replicas()
+    first = replicas.start("first")
+    await replicas.after(2, first)
+    replicas.server.put(
+        "leases",
+        {
+            "metadata": {"name": "controller", "namespace": "team"},
+            "spec": {"holderIdentity": "second"},
+        },
+    )
+
+    assert await replicas.after(2, first) == []
+
+
+def test_one_renewal_without_an_answer_does_not_end_the_term() -> None:
+    async def play() -> float:
+        """Return for how long the Lease was lost while one renewal got no answer."""
+        server = ApiServer()
+        hangs = asyncio.Event()
+
+        async def answer(request: Request) -> Answer:
+            if hangs.is_set():
+                hangs.clear()
+                await asyncio.sleep(60)
+            await asyncio.sleep(0.3)
+            return server.respond(request)
+
+        lease = Lease(server.connect(answer), "team", "controller", "first", CLOCK)
+        task = asyncio.create_task(lease.run())
+        await lease.wait(until_held=True)
+        await asyncio.sleep(1)
+        hangs.set()
+        lost = 0
+        for _ in range(100):
+            await asyncio.sleep(0.1)
+            lost += not lease.is_held()
+        assert not hangs.is_set()
+        task.cancel()
+        await asyncio.wait([task])
+        return lost * 0.1
+
+    assert run_virtually(play()) == 0
 
 
 async def test_the_next_process_of_a_pod_takes_over_at_once() -> None:
