@@ -100,6 +100,7 @@ def predict(  # noqa: PLR0913, PLR0917 - the options of a command
 
 def _predict_row(model: TrainedModel, text: str, *, with_scores: bool) -> None:
     from trainshed.inspect.values import as_json
+    from trainshed.predict.batch_prediction import join_predictions
     from trainshed.predict.predictor import SCORES
 
     try:
@@ -110,7 +111,7 @@ def _predict_row(model: TrainedModel, text: str, *, with_scores: bool) -> None:
     found = {name: values[0] for name, values in model.predict([row]).items()}
     if not with_scores:
         found.pop(SCORES, None)
-    print_lines([as_json({**row, **found})])
+    print_lines([as_json(join_predictions(row, found))])
 
 
 def _write(prediction: BatchPrediction, output: Path) -> None:

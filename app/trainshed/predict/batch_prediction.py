@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from pydantic import Field, JsonValue
 
 from trainshed.data.sources.column_arrays import num_rows
+from trainshed.data.sources.errors import DataError
 from trainshed.inspect.inputs import format_of, open_files
 from trainshed.inspect.reading import read_untransformed
 from trainshed.predict.part_files import PartFiles
 from trainshed.predict.predictor import SCORES
 from trainshed_api.formats import FormatName
+from trainshed_api.json_object import as_object
 from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from trainshed.data.sampler.fragments import Fragment
     from trainshed.data.sources.column_arrays import Array, Columns
     from trainshed.inspect.inputs import RowInput
     from trainshed.predict.trained_model import TrainedModel
+    from trainshed_api.json_object import JsonObject
+
+Item = TypeVar("Item")
 
 
 class BatchPrediction:
@@ -82,11 +87,14 @@ class BatchPrediction:
         how = self._given.unrounded().reading(self._batch_rows)
         for table in read_untransformed(how, fragment):
             if num_rows(table):
-                predicted = self._model.predict_table(_plain(table))
+                try:
+                    predicted = self._model.predict_table(_plain(table))
+                except DataError as error:
+                    raise DataError(f"{fragment.path}: {error}") from error
                 if not self._with_scores:
                     predicted.pop(SCORES, None)
                 shown = {name: each for name, each in table.items() if _identifies(each)}
-                yield {**shown, **predicted}
+                yield join_predictions(shown, predicted)
 
     def _identity(self) -> str:
         manifest = self._model.manifest
@@ -112,11 +120,38 @@ def open_rows(
     """
     read = ReadOfTraining.model_validate(model.manifest.prediction.dataset.get("read", {}))
     form = form or format_of(text, read.format)
-    known = read.options if form == read.format else {}
+    known = dict(read.options) if form == read.format else {}
     if form == "images":  # whose folders may have any names
-        known = {**known, "labels": "none"}
+        known["labels"] = "none"
         columns = columns or ("image", "path")
-    return open_files(text, form, options, columns, known)
+    types = _text_features(model) if form == "csv" else {}
+    types |= as_object(known.pop("types", None))
+    given = open_files(text, form, options, columns, known)
+    names = set(schema.names if (schema := given.source.scan.schema or given.source.schema) else ())
+    # A label that trained need not be there, and options of the command go first.
+    there = {name: kind for name, kind in types.items() if name in names}
+    return open_files(text, form, options, columns, {**known, "types": there}) if there else given
+
+
+def _text_features(model: TrainedModel) -> JsonObject:
+    """Return the type of the features that were texts, which csv files may hold as numbers."""
+    inputs = model.manifest.prediction.state.get("inputs")
+    rows = [row for row in inputs if isinstance(row, list)] if isinstance(inputs, list) else []
+    return {str(row[0]): "string" for row in rows if row[-1] == "texts"}
+
+
+def join_predictions(shown: Mapping[str, Item], predicted: Mapping[str, Item]) -> dict[str, Item]:
+    """Return the columns of rows with those of their predictions.
+
+    Raises:
+        DataError: if both have a column.
+    """
+    if twice := sorted(shown.keys() & predicted.keys()):
+        raise DataError(
+            f"column {twice[0]}: got a column of the source; expected another name than that of "
+            "predictions. Rename it, or choose the others by --columns"
+        )
+    return {**shown, **predicted}
 
 
 class ReadOfTraining(Record):

@@ -12,13 +12,13 @@ from trainshed.boosting.feature_state import FeatureState
 from trainshed.boosting.matrix_columns import features
 from trainshed.predict.hooks import find_hook
 from trainshed.predict.predictor import PREDICTION, SCORES, call_hook
-from trainshed_api.errors import no_column
+from trainshed_api.errors import no_column, show_value
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from trainshed.checkpoint.manifest import Prediction
-    from trainshed.data.sources.column_arrays import Columns
+    from trainshed.data.sources.column_arrays import Array, Columns
 
 # The objective under which the same trees give the probability of each class.
 _WITH_PROBABILITIES = {"multi:softmax": "multi:softprob", "binary:logitraw": "binary:logistic"}
@@ -53,6 +53,8 @@ class BoostedPredictor:
         for each in self._layout.inputs:
             if each.name not in columns:
                 raise ValueError(no_column(each.name, columns))
+            if each.kind == "texts":
+                _check_texts(each.name, columns[each.name])
         found = np.asarray(self.model.predict(self._matrix(columns), iteration_range=self._rounds))
         if self._objective == "binary:logistic":
             found = np.stack([1 - found, found], axis=1)
@@ -72,4 +74,14 @@ class BoostedPredictor:
             feature_names=list(self._layout.names),
             feature_types=list(self._layout.types),
             enable_categorical="c" in self._layout.types,
+        )
+
+
+def _check_texts(name: str, values: Array) -> None:
+    """Refuse values that are not the texts that trained: as numbers they would be unknown ones."""
+    other = next((v for v in values.tolist() if not (v is None or isinstance(v, str))), None)
+    if other is not None:
+        raise ValueError(
+            f"column {name}: got {show_value(other)}; expected texts, as in training. Write them "
+            f"as texts, or read them so: --option types.{name}=string"
         )

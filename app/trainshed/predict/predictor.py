@@ -63,6 +63,10 @@ def as_columns(found: object, rows: Columns, about: Prediction) -> Columns:
             raise DataError(f"{name}: got {got} for {expected} rows from {who}; expected one a row")
     predicted = columns.get(PREDICTION)
     if about.classes and predicted is not None and predicted.dtype.kind in "iu":
+        most = len(about.classes) - 1
+        if len(predicted) and not 0 <= predicted.min() <= predicted.max() <= most:
+            wrong = predicted.min() if predicted.min() < 0 else predicted.max()
+            raise DataError(f"{PREDICTION}: got class {wrong}; expected one from 0 to {most}")
         columns[PREDICTION] = as_objects([about.classes[number] for number in predicted.tolist()])
     return columns
 

@@ -102,6 +102,10 @@ class TrainedModel:
         found = dict(columns)
         for name, array in columns.items():
             wanted = types.get(name, "object")
+            if array.dtype.kind in "mM" and np.dtype(wanted).kind in "biuf":
+                raise DataError(
+                    f"column {name}: got {array.dtype}; expected {wanted}, as in training"
+                )
             are_numbers = {array.dtype.kind, np.dtype(wanted).kind} <= set("biuf")
             if are_numbers and not find_misfit(array, wanted):
                 found[name] = array.astype(wanted, copy=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from trainshed.checkpoint import store
@@ -11,6 +12,8 @@ from trainshed.storage.run_folder import RunFolder, read_record
 from trainshed_api.checkpoint import BestSpec
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.names import ENV_HOME
+
+log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from trainshed.checkpoint.manifest import Manifest
@@ -53,8 +56,11 @@ def _chosen(folder: Folder, parents: list[Folder]) -> tuple[Folder, Manifest] | 
     if not (isinstance(checkpoint, dict) and checkpoint.get("best")):
         return None
     wanted = BestSpec.model_validate(checkpoint["best"])
-    found = store.best(parents, wanted.metric, wanted.mode)
-    return (found[0], store.verify(found[0])) if found else None
+    found = store.ranked(parents, wanted.metric, wanted.mode)
+    if found.unread:
+        # It may be the best one.
+        raise store.BadCheckpointError(f"the manifest of {found.unread[0]} cannot be read")
+    return (found.scored[0][0], store.verify(found.scored[0][0])) if found.scored else None
 
 
 def _newest(text: str, parents: list[Folder]) -> tuple[Folder, Manifest]:
@@ -66,4 +72,6 @@ def _newest(text: str, parents: list[Folder]) -> tuple[Folder, Manifest]:
             "run.track(...) in the training function"
         )
         raise SpecError([Problem(RUN, text, expected)])
+    for why in refused:
+        log.warning("%s; an earlier checkpoint predicts: %s", why, folder)
     return folder, manifest

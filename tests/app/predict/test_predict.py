@@ -20,7 +20,11 @@ from tests.app.data.builders_formats import write_pictures
 from tests.app.predict.functions import build
 from tests.builders import make_data, make_dataset
 from trainshed.checkpoint import store
+from trainshed.checkpoint.manifest import Prediction
+from trainshed.data.sources.errors import DataError
+from trainshed.predict.predictor import as_columns
 from trainshed.programs import tabular, vision
+from trainshed.programs.class_scores import class_scores
 from trainshed.storage.disk import Disk
 from trainshed_api.errors import SpecError
 from trainshed_api.names import EXIT_INVALID, EXIT_SUCCEEDED
@@ -150,6 +154,100 @@ def test_classes_of_trees_are_those_of_plain_xgboost_under_their_names(tmp_path:
         ("odd", "plain", "rare")[number] for number in scores.argmax(axis=1)
     ]
     assert [row["id"] for row in found] == [row[0] for row in rows]
+
+
+TREES: JsonValue = {
+    "params": {"objective": "multi:softprob", "num_class": 3, "max_depth": 3},
+    "numBoostRound": 4,
+    "features": ["a", "b", "color"],
+    "label": "kind",
+}
+
+
+@pytest.fixture(scope="module")
+def trees(tmp_path_factory: pytest.TempPathFactory) -> Left:
+    """A run whose feature `color` holds the texts 1 and 01, and `a` and `b` numbers."""
+    home = tmp_path_factory.mktemp("trees")
+    text = write_table(home / "rows.csv").read_text()
+    (home / "rows.csv").write_text(text.replace("red", "01").replace("blue", "1"))
+    options: JsonValue = {"types": {"color": "string", "kind": "string"}}
+    dataset: JsonValue = {"read": {"format": "csv", "path": "rows.csv", "options": options}}
+    return train_to_end(
+        home,
+        {
+            "train": "trainshed.programs.boosted_trees:train",
+            "framework": "xgboost",
+            "config": TREES,
+            "data": {"datasets": {"train": dataset}},
+        },
+    )
+
+
+def test_texts_of_digits_are_texts_in_other_files_too(trees: Left, tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text("a,b,color\n-1,0.1,01\n-1,0.1,1\n")
+    model = trainshed.load(str(trees.path))
+
+    predict(trees.path, str(tmp_path / "new.csv"), "--output", str(tmp_path / "out.jsonl"))
+
+    rows: dict[str, object] = {"a": [-1.0, -1.0], "b": [0.1, 0.1], "color": ["01", "1"]}
+    assert [row["probability"] for row in lines_of(tmp_path / "out.jsonl")] == (
+        model.predict(rows)["probability"].tolist()
+    )
+
+
+REFUSED: dict[str, tuple[dict[str, object], str]] = {
+    "numbers for texts": ({"a": [1.0], "b": [1.0], "color": [1]}, "column color: got 1; expected"),
+    "bytes for texts": (
+        {"a": [1.0], "b": [1.0], "color": [b"1"]},
+        "expected texts, as in training",
+    ),
+    "a date for a number": (
+        {"a": np.asarray(["2020-01-01"], "datetime64[D]"), "b": [1.0], "color": ["1"]},
+        "column a: got datetime64",
+    ),
+}
+
+
+@pytest.mark.parametrize(("rows", "want"), REFUSED.values(), ids=REFUSED)
+def test_values_of_another_kind_than_in_training_are_refused(
+    trees: Left, rows: dict[str, object], want: str
+) -> None:
+    with pytest.raises(DataError, match=want):
+        trainshed.load(str(trees.path)).predict(rows)
+
+
+def test_a_column_with_the_name_of_a_prediction_is_refused(trees: Left, tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text("a,b,color,prediction\n-1,0.1,01,mine\n")
+
+    said = trainshed_here("predict", str(trees.path), str(tmp_path / "new.csv"), "--cpu")
+
+    assert said.code != EXIT_SUCCEEDED
+    assert "column prediction: got a column of the source" in said.stderr
+
+
+def test_a_best_run_with_an_unreadable_manifest_is_refused(trees: Left, tmp_path: Path) -> None:
+    shutil.copytree(trees.path, tmp_path / "run")
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    record["spec"].setdefault("checkpoint", {})["best"] = {"metric": "loss", "mode": "min"}
+    (tmp_path / "run" / "run.json").write_text(json.dumps(record))
+    for manifest in (tmp_path / "run").rglob("manifest.json"):
+        manifest.write_text("{")
+
+    with pytest.raises(SpecError, match="cannot be read"):
+        trainshed.load(str(tmp_path / "run"))
+
+
+def test_scores_that_are_no_numbers_are_no_class() -> None:
+    with pytest.raises(ValueError, match="row 1 of the batch: got NaN"):
+        class_scores(torch.tensor([[1.0, 2.0], [float("nan"), 0.0]]))
+
+
+def test_a_class_without_a_name_is_refused() -> None:
+    about = Prediction(classes=("low", "high"))
+
+    for number in (-1, 2):
+        with pytest.raises(DataError, match=f"got class {number}; expected one from 0 to 1"):
+            as_columns(np.asarray([0, number]), {"x": np.zeros(2)}, about)
 
 
 def test_pictures_in_one_folder_get_the_name_of_a_class(tmp_path: Path) -> None:
