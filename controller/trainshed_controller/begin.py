@@ -30,6 +30,9 @@ _EXPLAINED_SECONDS = 60.0
 _UNCONFIRMED_SECONDS = 30.0
 _SOON_SECONDS = 2.0
 NAME_TAKEN = "RayJobNameTaken"
+WAITS_FOR_DRIVER = "WaitsForDriver"
+# Capacity is no matter of a run that waits for one of these: it leaves the queue until then.
+_NO_CAPACITY_HELPS = (NAME_TAKEN, WAITS_FOR_DRIVER)
 
 
 def begin(turn: Turn, status: TrainingRunStatus) -> Plan:
@@ -77,7 +80,7 @@ def _release(turn: Turn, status: TrainingRunStatus) -> tuple[TrainingRunStatus, 
     if waited < _EXPLAINED_SECONDS or turn.run.spec.suspend:
         return status, _SOON_SECONDS
     message = f"attempt {last.number} is not released: {why}"
-    return turn.say(status, "Progressing", "WaitsForDriver", message, holds=False), 10.0
+    return turn.say(status, "Progressing", WAITS_FOR_DRIVER, message, holds=False), 10.0
 
 
 def pause_seconds_left(status: TrainingRunStatus, now: datetime) -> float:
@@ -124,7 +127,7 @@ def _no_room(turn: Turn, status: TrainingRunStatus) -> Plan | None:
         reason, message, position = "NoSuchCluster", f"no RayCluster {name} in this namespace", 0
     elif place is None:
         said = status.condition("Progressing")
-        if said and said.reason in ("WaitsForDriver", NAME_TAKEN):
+        if said and said.reason in _NO_CAPACITY_HELPS:
             status = turn.say(status, "Progressing", "Queued", holds=False)
         return Plan(status)  # the queue has not looked yet; it will say so
     elif place.admitted:
@@ -195,7 +198,7 @@ def wants_room(view: RunView, now: datetime) -> bool:
     if accepted and accepted.status != "True":
         return False
     said = status.condition("Progressing")
-    if status.completion_time or (said and said.reason == NAME_TAKEN):
+    if status.completion_time or (said and said.reason in _NO_CAPACITY_HELPS):
         return False
     last = status.attempts[-1] if status.attempts else None
     return last is None or (last.release_time is not None and not pause_seconds_left(status, now))

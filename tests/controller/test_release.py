@@ -154,6 +154,17 @@ def test_a_driver_that_was_passed_over_is_waited_for_as_soon_as_ray_answers() ->
     assert ended.status.attempts[0].release_reason == "JobOver"
 
 
+def test_a_run_that_waits_for_its_driver_holds_no_grant() -> None:
+    view, _ = look(stopped(), make_seen(place=Place(admitted=False)), 400)
+    runs, over = (EarlierDriver(1, over=ended, asking=False) for ended in (False, True))
+
+    waits, _ = look(view, make_seen(earlier=runs), 401)
+    goes_on, _ = look(waits, make_seen(earlier=over, place=None), 402)
+
+    assert not wants_room(waits, later(402))
+    assert wants_room(goes_on, later(403))
+
+
 REFUSED: dict[str, Callable[[], RunView]] = {
     "its owner labelled it for Kueue": lambda: make_view(labels={"kueue.x-k8s.io/queue-name": "q"}),
     "this release cannot read it": lambda: replace(make_view(), run=None, problem="spec.later"),
