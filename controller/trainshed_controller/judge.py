@@ -228,9 +228,8 @@ def suspended_by_others(case: Case) -> Ending | None:
 
 def ray_job_gone(case: Case) -> Ending | None:
     """The RayJob is gone or going although the attempt had started."""
-    if case.attempt.start_time is None:
-        return None
-    if case.job is not None and not case.job.deleting:
+    is_there = case.job is not None and not case.job.deleting
+    if case.attempt.start_time is None or is_there:
         return None
     return Ending("Infrastructure", "RayJobDeleted", "the RayJob was deleted by another client")
 
@@ -256,9 +255,8 @@ def _never_placed(case: Case, started: datetime) -> Ending | None:
     told, limit = case.seen.snapshot, case.spec.first_step_deadline_seconds
     if told is None or told.state != "Starting" or told.hosts or case.attempt.stop_time:
         return None
-    if case.seen.heard.silent_seconds >= SILENT_SECONDS:
-        return None  # it may have begun since
-    if not limit or (case.now - started).total_seconds() < limit:
+    is_silent = case.seen.heard.silent_seconds >= SILENT_SECONDS  # it may have begun since
+    if not limit or is_silent or (case.now - started).total_seconds() < limit:
         return None
     message = f"no worker was placed within firstStepDeadlineSeconds ({limit})"
     message += f": {told.waits_for}" if told.waits_for else ""
