@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from trainshed_api.schema import Count
+from trainshed_api.schema import MOST_COUNT, Count
 
 ConditionType = Literal[
     "Accepted",
@@ -149,6 +149,9 @@ class Reservation(StatusModel):
     data_cpus: _Amount = Field(default=0.0, description="CPUs for Ray Data, beside the workers.")
     data_group: str = Field(default="", description="Group of nodes for Ray Data.")
     since: Moment = Field(description="When it was granted.")
+    grace_seconds: int = Field(
+        default=0, ge=0, le=MOST_COUNT, description="How long its driver may take to stop."
+    )
 
 
 class AttemptStatus(StatusModel):

@@ -60,7 +60,7 @@ def request_of(uid: str, run: TrainingRun, created: datetime | None = None) -> R
     )
 
 
-def reservation_of(request: Request, now: datetime) -> Reservation:
+def reservation_of(request: Request, grace_seconds: int, now: datetime) -> Reservation:
     """Return what an attempt holds from now on."""
     worker = request.worker
     return Reservation(
@@ -72,6 +72,7 @@ def reservation_of(request: Request, now: datetime) -> Reservation:
         data_cpus=request.data_cpus,
         data_group=request.data_group,
         since=now,
+        grace_seconds=grace_seconds,
     )
 
 

@@ -176,7 +176,9 @@ def _begin_now(turn: Turn, status: TrainingRunStatus) -> Plan:
         ray_job=identity.ray_job,
         job_id=identity.job_id,
         ray_cluster=shared,
-        reservation=reservation_of(request_of(turn.view.uid, turn.run), turn.now)
+        reservation=reservation_of(
+            request_of(turn.view.uid, turn.run), turn.run.spec.grace_period_seconds, turn.now
+        )
         if shared
         else None,
     )

@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from trainshed_controller.departed import Departed
+from trainshed_controller.departed import DepartedJobs, DepartedPods
 from trainshed_controller.model import ClusterView, Key, PodView, RayJobView, RunView
 from trainshed_controller.release import holding_attempt
 from trainshed_controller.render import shared_cluster
@@ -155,8 +155,8 @@ class Cache:
         self.jobs: Shelf[RayJobView] = Shelf(lambda job: job.owner, clock)
         self.clusters: Shelf[ClusterView] = Shelf(lambda _: "", clock)
         self.pods: Shelf[PodView] = Shelf(lambda pod: pod.cluster, clock)
-        self.departed: Departed[PodView] = Departed(clock)
-        self.departed_jobs: Departed[RayJobView] = Departed(clock)
+        self.departed = DepartedPods(clock)
+        self.departed_jobs = DepartedJobs(clock)
 
     def concerned(self, view: RunView | RayJobView | ClusterView | PodView) -> set[Key]:
         """Return what has to be looked at when this object changed."""
@@ -178,6 +178,15 @@ class Cache:
         """Return the Pods of a cluster in which nothing runs any more, those that went last."""
         over = (pod for pod in self.pods.members(namespace, cluster) if pod.is_over)
         return (*self.departed.of(namespace, cluster), *over)
+
+    def head_of(self, namespace: str, cluster: str) -> str:
+        """Return the identity of the head of a cluster; empty while none runs."""
+        heads = (pod for pod in self.pods.members(namespace, cluster) if pod.is_head)
+        return next((head.identity for head in heads if head.identity and not head.deleting), "")
+
+    def note_departed(self, job: RayJobView) -> None:
+        """Take in that Kubernetes has a RayJob no more: its driver may run on today's head."""
+        self.departed_jobs.note(job, self.head_of(job.namespace, job.selector))
 
     def _users(self, namespace: str, cluster: str) -> set[Key]:
         """Return the queue of a cluster, and the runs that have an attempt on it."""

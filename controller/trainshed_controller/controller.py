@@ -68,7 +68,7 @@ class Controller:
         self._refusals: dict[str, Refusal] = {}
         self._unreadable: set[str] = set()
         self._clock = clock or Clock()
-        self.ledger = Ledger(cache, observer.is_over, self._clock)
+        self.ledger = Ledger(cache, observer.is_over, observer.forget, self._clock)
 
     async def work(self, key: Key) -> float | None:
         """Do what is due for a key; return when to come again."""

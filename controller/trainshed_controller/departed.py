@@ -1,24 +1,24 @@
-"""Pods and RayJobs that went lately: what Ray by itself finds out half a minute later."""
+"""Pods and RayJobs that went lately, of which Ray or a driver does not know it yet."""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trainshed_controller.model import PodView, RayJobView
 
-V = TypeVar("V", "PodView", "RayJobView")
 # Each is reported to drivers several times; old ones are no longer needed.
 _MOST_PODS, _MOST_CLUSTERS = 500, 1_000
 # By then Ray has seen it, too. Of who went earlier a driver cannot say that it lost it just now.
 _SECONDS = 300.0
+_MOST_JOBS = 1_000
 
 
-class Departed(Generic[V]):
-    """The last objects that went, by RayCluster, as they were seen last.
+class DepartedPods:
+    """The last Pods that went, by RayCluster, as they were seen last.
 
     Args:
         clock: seconds that only go on.
@@ -26,10 +26,10 @@ class Departed(Generic[V]):
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._pods: dict[tuple[str, str], deque[tuple[float, V]]] = {}
+        self._pods: dict[tuple[str, str], deque[tuple[float, PodView]]] = {}
 
-    def note(self, pod: V) -> None:
-        """Take in that Kubernetes has an object no more."""
+    def note(self, pod: PodView) -> None:
+        """Take in that Kubernetes has a Pod no more."""
         place = (pod.namespace, pod.cluster)
         pods = self._pods.pop(place, None) or deque(maxlen=_MOST_PODS)
         pods.append((self._clock(), pod))
@@ -37,7 +37,49 @@ class Departed(Generic[V]):
         if len(self._pods) > _MOST_CLUSTERS:
             del self._pods[next(iter(self._pods))]
 
-    def of(self, namespace: str, cluster: str) -> tuple[V, ...]:
+    def of(self, namespace: str, cluster: str) -> tuple[PodView, ...]:
         """Return who went of a cluster in the last minutes, the last one last."""
         since = self._clock() - _SECONDS
         return tuple(pod for at, pod in self._pods.get((namespace, cluster), ()) if at >= since)
+
+
+class DepartedJob(NamedTuple):
+    """A RayJob that went; head: identity of the head of that time, at: when it went."""
+
+    job: RayJobView
+    head: str
+    at: float
+
+
+class DepartedJobs:
+    """RayJobs that went while their drivers held capacity, until those are known to have ended.
+
+    Args:
+        clock: seconds that only go on.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._jobs: dict[str, DepartedJob] = {}
+
+    def note(self, job: RayJobView, head: str) -> None:
+        """Take in that Kubernetes has a RayJob no more."""
+        if job.reservation is None or job.is_over:
+            return
+        self._jobs[job.uid] = DepartedJob(job, head, self._clock())
+        if len(self._jobs) > _MOST_JOBS:
+            del self._jobs[next(iter(self._jobs))]
+
+    def of(self, namespace: str, cluster: str) -> tuple[DepartedJob, ...]:
+        """Return who went of a shared cluster, the last one last."""
+        place = (namespace, cluster)
+        gone = self._jobs.values()
+        return tuple(each for each in gone if (each.job.namespace, each.job.selector) == place)
+
+    def seconds_since(self, gone: DepartedJob) -> float:
+        """Return for how long a RayJob is gone."""
+        return self._clock() - gone.at
+
+    def drop(self, gone: DepartedJob) -> None:
+        """Forget a RayJob whose driver ended."""
+        self._jobs.pop(gone.job.uid, None)

@@ -127,7 +127,7 @@ def make_handlers(
     return {
         CLUSTERS: _KindHandler(cache.clusters, read_cluster, *given),
         PODS: _KindHandler(cache.pods, read_known_pod, *given, cache.departed.note),
-        JOBS: _KindHandler(cache.jobs, read_job, *given, cache.departed_jobs.note),
+        JOBS: _KindHandler(cache.jobs, read_job, *given, cache.note_departed),
         RUNS: _KindHandler(cache.runs, read_run, *given, forget),
     }
 

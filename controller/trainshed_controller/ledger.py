@@ -12,7 +12,7 @@ from trainshed_controller.admission import admit, request_held, request_of
 from trainshed_controller.begin import wants_room
 from trainshed_controller.model import Key, Place
 from trainshed_controller.question import Question
-from trainshed_controller.release import holding_attempt
+from trainshed_controller.release import UNKNOWN_SECONDS, holding_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,11 +20,14 @@ if TYPE_CHECKING:
     from trainshed_api.status import Reservation
     from trainshed_controller.cache import Cache
     from trainshed_controller.clock import Clock
+    from trainshed_controller.departed import DepartedJob
     from trainshed_controller.model import RayJobView, RunView
     from trainshed_controller.packing import Request
 
 Broken = tuple["RunView", Exception]
 _AGAIN_SECONDS = 10.0
+# For how long after its grace a driver counts of which Ray says that it runs, and nobody else.
+_LONGEST_SECONDS = 3600.0
 
 
 class Ledger:
@@ -34,13 +37,19 @@ class Ledger:
 
     Args:
         is_over: asks Ray whether a driver ended whose run is gone; None while nobody answers.
+        forget: drops the questions about a RayJob, by uid.
     """
 
     def __init__(
-        self, cache: Cache, is_over: Callable[[Question], bool | None], clock: Clock
+        self,
+        cache: Cache,
+        is_over: Callable[[Question], bool | None],
+        forget: Callable[[str], None],
+        clock: Clock,
     ) -> None:
         self._cache = cache
         self._is_over = is_over
+        self._forget = forget
         self._clock = clock
         self.places: dict[str, Place] = {}
         # Since when runs wait for Pods that are declared and not ready, by queue and uid.
@@ -95,21 +104,35 @@ class Ledger:
 
     def _orphans(self, key: Key) -> list[tuple[RayJobView, Reservation]]:
         """Return the RayJobs whose drivers may run and whose runs are gone, and what they hold."""
-        found = []
+        there = [job for job in self._cache.jobs.all() if job.namespace == key.namespace]
+        alive = [job for job in there if job.selector == key.name and not job.is_over]
         gone = self._cache.departed_jobs.of(key.namespace, key.name)
-        there = [job for job in self._cache.jobs.all() if job.selector == key.name]
-        for job in (*there, *gone):
-            owner = self._cache.runs.get(job.namespace, job.run)
-            is_known = owner is not None and owner.uid == job.owner and not owner.unreadable
-            if job.reservation is None or job.is_over or is_known or job.namespace != key.namespace:
-                continue
-            if job in gone:
-                # KubeRay asked Ray to stop it, and waited for nothing.
-                question = Question("stop", key, job.owner, 0, key.name, job.job_id)
-                if self._is_over(question):
-                    continue
-            found.append((job, job.reservation))
-        return found
+        orphans = (
+            *(job for job in alive if not self._is_known(job)),
+            *(each.job for each in gone if not self._is_known(each.job) and self._holds(key, each)),
+        )
+        return [(job, job.reservation) for job in orphans if job.reservation]
+
+    def _is_known(self, job: RayJobView) -> bool:
+        """Return whether the status of a run has what the RayJob holds."""
+        owner = self._cache.runs.get(job.namespace, job.run)
+        return owner is not None and owner.uid == job.owner and not owner.unreadable
+
+    def _holds(self, key: Key, gone: DepartedJob) -> bool:
+        """Return whether the driver of a RayJob that went still counts; it is told to stop.
+
+        KubeRay asked Ray to stop it, and waited for nothing.
+        """
+        job, departed = gone.job, self._cache.departed_jobs
+        grace = job.reservation.grace_seconds if job.reservation else 0
+        over = self._is_over(Question("stop", key, job.uid, 0, key.name, job.job_id))
+        is_replaced = gone.head not in ("", self._cache.head_of(key.namespace, key.name))
+        seconds = departed.seconds_since(gone)
+        if over or is_replaced or seconds >= grace + _LONGEST_SECONDS:
+            departed.drop(gone)
+            self._forget(job.uid)
+            return False
+        return over is False or seconds < grace + UNKNOWN_SECONDS
 
     def _others(self, key: Key) -> list[str]:
         """Return the names of live RayJobs on the cluster that are not ours to count."""

@@ -84,7 +84,7 @@ class Prober:
         self._tell = tell
         self._patience = patience
         self._clock = clock
-        # By uid of the run: there is one question about a run at a time.
+        # By uid of the run, or of a RayJob whose run is gone: there is one question at a time.
         self._asked: dict[str, _Asked] = {}
         self._waiting: dict[Place, deque[_Asked]] = {}
         self._tasks: set[asyncio.Task[None]] = set()

@@ -15,7 +15,7 @@ class Question:
     """What only the head of a RayCluster knows of an attempt's job.
 
     is over: whether it runs no more. stop: the same, after it was asked to stop. last word: the
-    snapshot that its driver's log ends with.
+    snapshot that its driver's log ends with. uid: of the run; of the RayJob where the run is gone.
     """
 
     kind: Literal["is over", "stop", "last word"]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 TIMED_OUT = "TimedOut"
 # How long after its grace a driver counts that nobody can be asked for; the claim of the next
 # attempt keeps it from doing harm after that.
-_UNKNOWN_SECONDS = 30.0
+UNKNOWN_SECONDS = 30.0
 
 
 def cluster_of_attempt(job: RayJobView | None, attempt: AttemptStatus) -> str:
@@ -70,7 +70,7 @@ def release_reason(
     """Return how it is known that an attempt that ended holds nothing; empty while it may."""
     job, head = seen.ray_job, seen.head
     assert attempt.end_time
-    timed_out = now >= attempt.end_time + timedelta(seconds=grace_seconds + _UNKNOWN_SECONDS)
+    timed_out = now >= attempt.end_time + timedelta(seconds=grace_seconds + UNKNOWN_SECONDS)
     if not is_shared(attempt):
         if job is None and not any(pod.cluster == attempt.ray_cluster for pod in seen.pods):
             return "PodsGone"

@@ -95,7 +95,7 @@ _ATTEMPT: JsonObject = {
 
 RESERVATION: JsonObject = {
     "count": 1, "group": "cpu", "cpu": 1.5, "gpu": 1.0, "memory": 8e9, "dataCpus": 1.0,
-    "dataGroup": "cpu", "since": _MOMENT,
+    "dataGroup": "cpu", "since": _MOMENT, "graceSeconds": 60,
 }  # fmt: skip
 
 

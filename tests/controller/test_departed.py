@@ -4,7 +4,7 @@ from tests.controller.builders_view import SETTINGS, make_worker
 from trainshed_api.json_object import JsonObject
 from trainshed_controller.cache import Cache
 from trainshed_controller.connection import PODS
-from trainshed_controller.departed import Departed
+from trainshed_controller.departed import DepartedPods
 from trainshed_controller.handlers import make_handlers
 
 
@@ -48,7 +48,10 @@ def test_a_pod_that_failed_is_gone_before_it_is_deleted() -> None:
 
 
 def test_the_last_ones_of_a_cluster_are_known() -> None:
-    departed, pods = Departed(lambda: 0.0), [make_worker(index=number) for number in range(1_000)]
+    departed, pods = (
+        DepartedPods(lambda: 0.0),
+        [make_worker(index=number) for number in range(1_000)],
+    )
     for one in pods:
         departed.note(one)
 
@@ -57,7 +60,7 @@ def test_the_last_ones_of_a_cluster_are_known() -> None:
 
 def test_who_went_long_ago_is_nobody_that_was_lost_just_now() -> None:
     now, early, late = [0.0], make_worker(index=1), make_worker(index=2)
-    departed = Departed(lambda: now[0])
+    departed = DepartedPods(lambda: now[0])
     departed.note(early)
     now[0] = 200.0
     departed.note(late)
@@ -68,7 +71,7 @@ def test_who_went_long_ago_is_nobody_that_was_lost_just_now() -> None:
 
 
 def test_the_clusters_that_lost_pods_last_are_known() -> None:
-    departed = Departed(lambda: 0.0)
+    departed = DepartedPods(lambda: 0.0)
     pods = [make_worker(cluster=f"own-{number}") for number in range(2_000)]
     for one in pods:
         departed.note(one)

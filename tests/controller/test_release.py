@@ -1,13 +1,14 @@
 """When an attempt that ended holds nothing any more, and what follows: one rule for all of them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from tests.controller.builders_view import (
     NOW,
     SETTINGS,
+    UID,
     later,
     make_cluster,
     make_head,
@@ -24,6 +25,7 @@ from trainshed_controller.cache import Cache, cluster_of
 from trainshed_controller.clock import Clock
 from trainshed_controller.ledger import Ledger
 from trainshed_controller.model import EarlierDriver, Key, Observed, Place, Plan, RunView
+from trainshed_controller.question import Question
 from trainshed_controller.reconcile import reconcile
 from trainshed_controller.release import release_reason
 
@@ -33,7 +35,7 @@ ENDED = AttemptStatus(
     head_identity="head-1/c1", start_time=NOW, end_time=NOW, outcome="Infrastructure",
 )  # fmt: skip
 OWN = ENDED.model_copy(update={"ray_cluster": "digits-1-abcde"})
-HELD = Reservation(count=3, cpu=4.0, since=NOW)
+HELD = Reservation(count=3, cpu=4.0, since=NOW, grace_seconds=60)
 
 
 def look(view: RunView, seen: Observed, at: float) -> tuple[RunView, Plan]:
@@ -122,7 +124,7 @@ def test_what_an_attempt_holds_does_not_follow_its_spec() -> None:
 
     held = smaller.status.attempts[0].reservation
     assert held
-    assert (held.count, held.cpu) == (3, 4.0)
+    assert (held.count, held.cpu, held.grace_seconds) == (3, 4.0, 60)
 
 
 def test_a_run_in_a_pause_after_a_failure_wants_nothing() -> None:
@@ -195,25 +197,91 @@ def test_who_waits_for_a_driver_says_so_after_a_minute() -> None:
     assert plan.again_after == 10.0
 
 
+@dataclass
+class Orphans:
+    """A queue in which a run waits behind drivers of runs that are gone; says: Ray's answer."""
+
+    says: bool | None = None
+    now: float = 0.0
+    asked: list[Question] = field(default_factory=list)
+    forgotten: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.cache = Cache(SETTINGS, lambda: self.now)
+        self.cache.clusters.put(make_cluster())
+        self.cache.pods.put(make_worker())
+        self.cache.pods.put(make_head())
+        self.cache.runs.put(make_view())
+        self.ledger = Ledger(self.cache, self.ask, self.forgotten.append, Clock())
+
+    def ask(self, question: Question) -> bool | None:
+        self.asked.append(question)
+        return self.says
+
+    def lose_job(self, number: int = 1) -> None:
+        """Have the RayJob of a run that is gone go as well."""
+        self.cache.note_departed(
+            make_job(
+                number, owner="gone", run="gone", reservation=HELD, job_status="RUNNING",
+                selector="trainshed", job_id=f"job-{number}",
+            )
+        )  # fmt: skip
+
+    def holders(self, at: float) -> tuple[str, ...]:
+        """Return for whom the run waits after so many seconds; empty where it may begin."""
+        self.now = at
+        self.ledger.places.clear()
+        self.ledger.admit(Key("cluster", "team", "trainshed"), lambda _: None)
+        return self.ledger.places[UID].held_by
+
+
 def test_a_driver_of_a_deleted_run_holds_its_capacity_until_ray_says_that_it_ended() -> None:
-    cache, answers = Cache(SETTINGS), {"over": False}
-    cache.clusters.put(make_cluster())
-    cache.pods.put(make_worker())
-    gone = make_job(
-        owner="gone", run="gone", name="gone-1", cluster="trainshed", reservation=HELD,
-        job_status="RUNNING", selector="trainshed",
-    )  # fmt: skip
-    cache.departed_jobs.note(gone)
-    view = make_view()
-    cache.runs.put(view)
-    ledger = Ledger(cache, lambda _: answers["over"], Clock())
-    key = Key("cluster", "team", "trainshed")
+    orphans = Orphans(says=False)
+    orphans.lose_job()
+    assert orphans.holders(10) == ("gone",)
+    assert orphans.holders(3_000) == ("gone",)
 
-    ledger.admit(key, lambda _: None)
-    before = ledger.places[view.uid]
-    answers["over"] = True
-    ledger.admit(key, lambda _: None)
+    orphans.says = True
 
-    assert not before.admitted
-    assert before.held_by == ("gone",)
-    assert ledger.places[view.uid].admitted
+    assert orphans.holders(3_010) == ()
+    assert orphans.forgotten == ["job-1"]
+
+
+def test_a_driver_of_a_deleted_run_that_never_stops_does_not_count_for_ever() -> None:
+    orphans = Orphans(says=False)
+    orphans.lose_job()
+
+    assert orphans.holders(3_659) == ("gone",)
+    assert orphans.holders(3_660) == ()
+
+
+def test_a_driver_of_a_deleted_run_counts_for_its_grace_where_nobody_answers() -> None:
+    orphans = Orphans(says=None)
+    orphans.lose_job()
+
+    assert orphans.holders(89) == ("gone",)
+    assert orphans.holders(90) == ()
+    orphans.says = False  # the head answers after all
+    assert orphans.holders(100) == ("gone",)
+
+
+def test_a_driver_of_a_deleted_run_does_not_outlive_its_head() -> None:
+    orphans = Orphans(says=False)
+    orphans.lose_job()
+
+    orphans.cache.pods.put(make_head("c2", resource_version="2"))
+
+    assert orphans.holders(10) == ()
+
+
+def test_each_driver_of_a_deleted_run_is_asked_for() -> None:
+    orphans = Orphans(says=False)
+    orphans.lose_job(1)
+    orphans.lose_job(2)
+
+    orphans.holders(10)
+
+    assert {(each.uid, each.job_id) for each in orphans.asked} == {
+        ("job-1", "job-1"),
+        ("job-2", "job-2"),
+    }
