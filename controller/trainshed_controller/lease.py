@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from trainshed_controller.errors import ApiError, GoneError
 from trainshed_controller.event import moment_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import AsyncGenerator, Awaitable
 
     from trainshed_api.json_object import JsonObject
     from trainshed_controller.connection import Connection
@@ -67,8 +68,19 @@ class Lease:
         while self.is_held() != until_held:
             await asyncio.sleep(_LOOK_SECONDS)
 
-    async def run(self) -> None:
-        """Take and renew the Lease until cancelled; then give it to others."""
+    @contextlib.asynccontextmanager
+    async def renewing(self, may_begin: asyncio.Event) -> AsyncGenerator[None]:
+        """Take and renew the Lease from the event on, while the body runs; then give it to others.
+
+        An error of ours ends the body with that error.
+        """
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(self._run(may_begin), name="lease")
+            yield
+            task.cancel()
+
+    async def _run(self, may_begin: asyncio.Event) -> None:
+        await may_begin.wait()
         try:
             while True:
                 is_urgent = not await self._try(self._renew()) and self.is_held()

@@ -71,7 +71,7 @@ class Operator:
         self._platform = platform
         self._cache = Cache(platform.settings)
         self._metrics = Metrics(self._cache)
-        self._complete = False
+        self._complete = asyncio.Event()
         self._queue: WorkQueue | None = None
         self._serving: asyncio.Task[None] | None = None
         self._sessions = contextlib.AsyncExitStack()
@@ -178,19 +178,19 @@ class Operator:
                 for kind, handler in handlers.items()
             ]
             posting = asyncio.create_task(events.run(), name="events")
-            renewal = asyncio.create_task(lease.run(), name="lease")
-            try:
-                async with asyncio.TaskGroup() as group:
-                    for reflector in reflectors:
-                        group.create_task(reflector.run(), name="reflector")
-                    group.create_task(
-                        self._lead(cluster, controller, queue, lease, reflectors), name="lead"
-                    )
-            finally:
-                await events.drain(_PARTING_SECONDS)
-                posting.cancel()
-                renewal.cancel()
-                await asyncio.wait([renewal])
+            # Before everything is known another replica can do more with the Lease. It is given
+            # back last: Events are written by its holder alone.
+            async with lease.renewing(self._complete):
+                try:
+                    async with asyncio.TaskGroup() as group:
+                        for reflector in reflectors:
+                            group.create_task(reflector.run(), name="reflector")
+                        group.create_task(
+                            self._lead(cluster, controller, queue, lease, reflectors), name="lead"
+                        )
+                finally:
+                    await events.drain(_PARTING_SECONDS)
+                    posting.cancel()
 
     async def _lead(
         self,
@@ -204,7 +204,7 @@ class Operator:
         for reflector in reflectors:
             await reflector.synced.wait()
         await wait_for_crds(cluster)
-        self._complete = True
+        self._complete.set()
         while True:
             await lease.wait(until_held=True)
             # What another holder wrote last is seen by then.
@@ -231,7 +231,7 @@ class Operator:
 
     def is_ready(self) -> bool:
         """Say whether everything was listed once."""
-        return self._complete
+        return self._complete.is_set()
 
     def ails(self) -> str:
         """Return what is stuck; empty if nothing is."""

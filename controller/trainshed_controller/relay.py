@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -40,6 +41,8 @@ class Relay:
                     allow_redirects=False,
                 ) as answer,
             ):
+                if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                    return None  # it starts, or is overloaded
                 text = await answer.text()
                 return web.Response(
                     status=answer.status, text=text, content_type=answer.content_type

@@ -15,6 +15,9 @@ from trainshed_controller.clock import Clock
 from trainshed_controller.errors import RetryError
 from trainshed_controller.lease import Lease
 
+NOW = asyncio.Event()
+NOW.set()
+
 
 @dataclass
 class Replicas:
@@ -159,17 +162,15 @@ def test_one_renewal_without_an_answer_does_not_end_the_term() -> None:
             return server.respond(request)
 
         lease = Lease(server.connect(answer), "team", "controller", "first", CLOCK)
-        task = asyncio.create_task(lease.run())
-        await lease.wait(until_held=True)
-        await asyncio.sleep(1)
-        hangs.set()
         lost = 0
-        for _ in range(100):
-            await asyncio.sleep(0.1)
-            lost += not lease.is_held()
+        async with lease.renewing(NOW):
+            await lease.wait(until_held=True)
+            await asyncio.sleep(1)
+            hangs.set()
+            for _ in range(100):
+                await asyncio.sleep(0.1)
+                lost += not lease.is_held()
         assert not hangs.is_set()
-        task.cancel()
-        await asyncio.wait([task])
         return lost * 0.1
 
     assert run_virtually(play()) == 0
@@ -185,14 +186,36 @@ async def test_the_next_process_of_a_pod_takes_over_at_once() -> None:
 async def test_a_process_that_ends_gives_the_lease_to_others() -> None:
     replicas = Replicas()
     lease = replicas.start("first")
-    task = asyncio.create_task(lease.run())
-    await lease.wait(until_held=True)
-
-    task.cancel()
-    await asyncio.wait([task])
+    async with lease.renewing(NOW):
+        await lease.wait(until_held=True)
 
     assert replicas.holder == ""
     assert await replicas.after(2, replicas.start("second")) == ["second"]
+
+
+async def test_a_process_that_does_not_know_all_leaves_the_lease_to_others() -> None:
+    replicas = Replicas()
+    await replicas.after(2, replicas.start("first"))
+    asked = len(replicas.server.asked)
+    is_complete = asyncio.Event()
+    restarted = replicas.start("first")
+
+    async with restarted.renewing(is_complete):
+        await asyncio.sleep(0.01)
+        assert len(replicas.server.asked) == asked
+        is_complete.set()
+        await restarted.wait(until_held=True)
+
+
+async def test_an_error_of_ours_ends_what_the_lease_is_held_for() -> None:
+    async def fail(_: Request) -> Answer:
+        raise KeyError("a fault")
+
+    lease = Lease(ApiServer().connect(fail), "team", "controller", "first")
+    with pytest.raises(ExceptionGroup) as raised:
+        async with lease.renewing(NOW), asyncio.timeout(5):
+            await lease.wait(until_held=True)
+    assert raised.group_contains(KeyError)
 
 
 async def test_a_replica_that_may_not_act_sends_no_write() -> None:

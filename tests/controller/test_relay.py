@@ -24,7 +24,9 @@ class Held(Lease):
         return self.is_mine
 
 
-async def post(lease: Lease, headers: dict[str, str] | None = None) -> tuple[int, str]:
+async def post(
+    lease: Lease, headers: dict[str, str] | None = None, path: str = "/progress"
+) -> tuple[int, str]:
     """Return what a replica with this Lease answers to a driver's post."""
     async with aiohttp.ClientSession() as session:
         relay = Relay(session, lease)
@@ -33,10 +35,10 @@ async def post(lease: Lease, headers: dict[str, str] | None = None) -> tuple[int
             return await relay.send(request) or web.Response(text="answered here")
 
         application = web.Application()
-        application.router.add_post("/progress", take)
+        application.router.add_post(path, take)
         async with TestClient(TestServer(application)) as driver:
             given = {"Authorization": "Bearer token", **(headers or {})}
-            async with driver.post("/progress", data=b"snapshot", headers=given) as answer:
+            async with driver.post(path, data=b"snapshot", headers=given) as answer:
                 return answer.status, await answer.text()
 
 
@@ -48,8 +50,12 @@ async def holder() -> AsyncIterator[TestServer]:
         text = f"{request.headers['Authorization']} {await request.text()}"
         return web.Response(status=410, text=text)
 
+    async def refuse(_: web.Request) -> web.Response:
+        return web.Response(status=503)
+
     application = web.Application()
     application.router.add_post("/progress", echo)
+    application.router.add_post("/starting", refuse)
     server = TestServer(application)
     await server.start_server()
     yield server
@@ -72,6 +78,12 @@ async def test_a_post_is_passed_on_once(holder: TestServer) -> None:
     lease = Held(holder=f"controller-1/{holder.host}:{holder.port}")
 
     assert await post(lease, {"Trainshed-Relayed": "yes"}) == (200, "answered here")
+
+
+async def test_a_standby_answers_where_the_holder_cannot_yet(holder: TestServer) -> None:
+    lease = Held(holder=f"controller-1/{holder.host}:{holder.port}")
+
+    assert await post(lease, path="/starting") == (200, "answered here")
 
 
 async def test_a_standby_answers_where_the_holder_is_gone_or_unknown() -> None:
