@@ -57,6 +57,14 @@ def find(use: str, field: str) -> Callable[..., object]:
     return found  # type: ignore[no-any-return]  # callable() narrows to Callable[..., Any]
 
 
+def source_of(function: Callable[..., object]) -> str:
+    """Return the text of the file that defines a function; empty if no file does."""
+    try:
+        return Path(inspect.getsourcefile(inspect.unwrap(function)) or "").read_text("utf-8")
+    except (OSError, TypeError):
+        return ""
+
+
 def find_for_rows(use: str, init: Mapping[str, object], field: str) -> None:
     """Look whether a transform or an augmentation can be imported, and made where it is a class.
 
@@ -236,9 +244,8 @@ def _is_own(value: object, module: ModuleType) -> bool:
 def _lines_by_name(function: Callable[..., object]) -> dict[str, int]:
     """Return what the file of a function imports or reaches through dots, each with a line."""
     try:
-        source = Path(inspect.getsourcefile(inspect.unwrap(function)) or "").read_text("utf-8")
-        tree = parse_python(source)
-    except (OSError, TypeError, SyntaxError):  # built elsewhere than in a file
+        tree = parse_python(source_of(function))
+    except SyntaxError:
         return {}
     return {name: line for node in ast.walk(tree) for name, line in _names_used(node)}
 

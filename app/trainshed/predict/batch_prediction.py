@@ -10,8 +10,10 @@ from pydantic import Field, JsonValue
 
 from trainshed.data.sources.column_arrays import num_rows
 from trainshed.data.sources.errors import DataError
+from trainshed.functions import find, source_of
 from trainshed.inspect.inputs import format_of, open_files
 from trainshed.inspect.reading import read_untransformed
+from trainshed.predict.hooks import RUN
 from trainshed.predict.part_files import PartFiles
 from trainshed.predict.predictor import SCORES
 from trainshed_api.formats import FormatName
@@ -97,9 +99,17 @@ class BatchPrediction:
                 yield join_predictions(shown, predicted)
 
     def _identity(self) -> str:
+        """Return a digest of all that rows and predictions depend on; equal in each process."""
         manifest = self._model.manifest
-        of_model = (str(self._model.checkpoint), manifest.position, manifest.files)
-        identity = hashlib.sha256(repr((of_model, self._with_scores)).encode())
+        about = manifest.prediction
+        made_of = [
+            str(self._model.checkpoint),
+            (manifest.position, manifest.files),
+            self._with_scores,
+            (self._given.source.scan, self._given.columns),
+            [source_of(find(use, RUN)) for use in (about.builder, about.predict) if use],
+        ]
+        identity = hashlib.sha256(repr(made_of).encode())
         for fragment in self.fragments:
             identity.update(repr(fragment).encode())
         return identity.hexdigest()

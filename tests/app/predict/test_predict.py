@@ -17,7 +17,9 @@ from tests.app.alone import Left, train_alone
 from tests.app.builders_rows import write_rows
 from tests.app.cli_here import trainshed_here
 from tests.app.data.builders_formats import write_pictures
+from tests.app.predict import functions
 from tests.app.predict.functions import build
+from tests.app.ray_run import finish, start
 from tests.builders import make_data, make_dataset
 from trainshed.checkpoint import store
 from trainshed.checkpoint.manifest import Prediction
@@ -65,12 +67,12 @@ def write_table(file: Path, rows: int = 90) -> Path:
     return file
 
 
-def train_own(home: Path) -> Left:
+def train_own(home: Path, functions: str = FUNCTIONS) -> Left:
     write_rows(home / "rows", 40, files=4)
     return train_to_end(
         home,
         {
-            "train": f"{FUNCTIONS}:train",
+            "train": f"{functions}:train",
             "config": {"width": 4, "stop": str(home / "stop")},
             "epochs": 1,
             "batchSize": 8,
@@ -307,7 +309,8 @@ def test_an_interrupted_prediction_continues_without_a_row_missing_or_twice(
     left_behind = {file.name for file in (tmp_path / "out.jsonl.parts").iterdir()}
     (tmp_path / "stop").unlink()
 
-    resumed = trainshed_here(*words, str(tmp_path / "out.jsonl"))
+    # The identity of the parts must not depend on the process.
+    resumed = finish(start(*words, str(tmp_path / "out.jsonl")))
 
     assert stopped.code == EXIT_INVALID
     assert "raised RuntimeError: stopped" in stopped.stderr
@@ -317,17 +320,52 @@ def test_an_interrupted_prediction_continues_without_a_row_missing_or_twice(
     assert not (tmp_path / "out.jsonl.parts").exists()
 
 
-def test_parts_of_another_model_are_discarded(tmp_path: Path) -> None:
+@pytest.mark.parametrize("changed", [["--scores"], ["--columns", "x,row"]])
+def test_parts_of_other_arguments_are_discarded(tmp_path: Path, changed: list[str]) -> None:
     left = train_own(tmp_path)
     words = ("predict", str(left.path), str(tmp_path / "rows"), "--cpu", "--output")
     (tmp_path / "stop").touch()
     trainshed_here(*words, str(tmp_path / "out.parquet"))
     (tmp_path / "stop").unlink()
 
-    again = trainshed_here(*words, str(tmp_path / "out.parquet"), "--scores")
+    again = trainshed_here(*words, str(tmp_path / "out.parquet"), *changed)
 
     assert "40 rows predicted" in again.stdout
     assert pq.read_table(tmp_path / "out.parquet")["row"].to_pylist() == list(range(40))
+
+
+def test_parts_of_other_format_options_are_discarded(tmp_path: Path) -> None:
+    left = train_own(tmp_path)
+    for file in (tmp_path / "rows").iterdir():
+        lines = (json.dumps(row) for row in pq.read_table(file).to_pylist())
+        file.with_suffix(".jsonl").write_text("\n".join(lines))
+        file.unlink()
+    words = ("predict", str(left.path), str(tmp_path / "rows"), "--cpu", "--output")
+    (tmp_path / "stop").touch()
+    trainshed_here(*words, str(tmp_path / "out.jsonl"))
+    (tmp_path / "stop").unlink()
+
+    again = trainshed_here(*words, str(tmp_path / "out.jsonl"), "--option", "types.y=float32")
+
+    assert "40 rows predicted" in again.stdout, again.stderr
+
+
+def test_parts_of_a_changed_function_are_discarded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    module = tmp_path / "own_functions.py"
+    module.write_text(Path(functions.__file__).read_text())
+    left = train_own(tmp_path, "own_functions")
+    words = ("predict", str(left.path), str(tmp_path / "rows"), "--cpu", "--output")
+    (tmp_path / "stop").touch()
+    trainshed_here(*words, str(tmp_path / "out.jsonl"))
+    (tmp_path / "stop").unlink()
+    module.write_text(f"{module.read_text()}# changed\n")
+
+    again = trainshed_here(*words, str(tmp_path / "out.jsonl"))
+
+    assert "40 rows predicted" in again.stdout
 
 
 def test_a_checkpoint_without_a_description_is_refused_with_what_to_do(tmp_path: Path) -> None:
