@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import closing
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -72,17 +73,17 @@ class BatchPrediction:
             Rows that this call has predicted.
 
         Raises:
-            SpecError: if the file exists or has another ending.
+            SpecError: as `PartFiles` raises it.
             DataError: if rows cannot be read or predicted.
         """
         source = self._given.source
-        parts = PartFiles(file, self._identity(), source.scan.schema or source.schema)
-        rows = 0
-        for number, fragment in enumerate(self.fragments):
-            if not parts.has(number):
-                rows += parts.write(number, self._predicted(fragment))
-            told(fragment)
-        parts.finish(len(self.fragments))
+        schema, rows = source.scan.schema or source.schema, 0
+        with closing(PartFiles(file, self._identity(), schema)) as parts:
+            for number, fragment in enumerate(self.fragments):
+                if not parts.has(number):
+                    rows += parts.write(number, self._predicted(fragment))
+                told(fragment)
+            parts.finish(len(self.fragments))
         return rows
 
     def _predicted(self, fragment: Fragment) -> Iterator[Columns]:

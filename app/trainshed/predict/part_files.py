@@ -5,6 +5,7 @@ A part gets its name when it is complete. A killed prediction continues with the
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
 from typing import TYPE_CHECKING, BinaryIO, Protocol
@@ -48,21 +49,64 @@ class PartFiles:
         schema: of the rows' files, if they have one.
 
     Raises:
-        SpecError: if the file exists, or has another ending.
+        SpecError: if the file exists, has another ending or is written by another prediction, or
+            if the path of the parts holds something else.
     """
 
     def __init__(self, file: Path, identity: str, schema: pa.Schema | None) -> None:
-        if file.exists():
-            expected = "a new file. Delete it, or choose another name"
-            raise SpecError([Problem("--output", str(file), expected)])
         self._file = file
         self._format = _format_of(file, schema)
         self._folder = file.with_name(f"{file.name}.parts")
-        mark = self._folder / _IDENTITY
-        if not (mark.exists() and mark.read_text(encoding="ascii") == identity):
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder.mkdir(parents=True)
-            mark.write_text(identity, encoding="ascii")
+        self._check_new()
+        if not self._holds_parts():
+            expected = f"a name for which {self._folder} does not exist. Choose another one"
+            raise SpecError([Problem("--output", str(file), expected)])
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._mark = (self._folder / _IDENTITY).open("a+", encoding="ascii")
+        try:
+            self._lock()
+            self._discard_others(identity)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let another prediction continue."""
+        self._mark.close()
+
+    def _check_new(self) -> None:
+        if self._file.exists():
+            expected = "a new file. Delete it, or choose another name"
+            raise SpecError([Problem("--output", str(self._file), expected)])
+
+    def _holds_parts(self) -> bool:
+        """Return whether the folder is missing, or one that a prediction wrote."""
+        if not self._folder.exists():
+            return True
+        if not self._folder.is_dir():
+            return False
+        return (self._folder / _IDENTITY).is_file() or not any(self._folder.iterdir())
+
+    def _lock(self) -> None:
+        """Lock the parts until `close`, or until this process ends."""
+        try:
+            fcntl.flock(self._mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            expected = "a file that no other prediction writes. Wait for its end"
+            raise SpecError([Problem("--output", str(self._file), expected)]) from None
+        except OSError:  # a file system without locks, such as of a mounted bucket
+            return
+        self._check_new()  # another prediction may have ended before the lock
+
+    def _discard_others(self, identity: str) -> None:
+        self._mark.seek(0)
+        if self._mark.read() == identity:
+            return
+        for part in self._folder.glob("part-*"):
+            part.unlink()
+        self._mark.truncate(0)
+        self._mark.write(identity)
+        self._mark.flush()
 
     def has(self, number: int) -> bool:
         """Return whether a part is complete."""

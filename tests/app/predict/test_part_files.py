@@ -1,0 +1,48 @@
+"""The parts of predictions on a disk: whose they are, and who writes them."""
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from trainshed.predict.part_files import PartFiles
+from trainshed_api.errors import SpecError
+
+
+@pytest.mark.parametrize("name", ["mine", "deep/identity"])
+def test_a_folder_of_the_user_is_not_deleted(tmp_path: Path, name: str) -> None:
+    mine = tmp_path / "out.jsonl.parts" / name
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+
+    with pytest.raises(SpecError, match=r"^--output: got .*out.jsonl; expected a name for which"):
+        PartFiles(tmp_path / "out.jsonl", "model", None)
+
+    assert mine.read_text() == "mine"
+
+
+def test_a_file_at_the_path_of_the_parts_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out.jsonl.parts").write_text("mine")
+
+    with pytest.raises(SpecError, match=r"^--output: got .*out.jsonl; expected a name for which"):
+        PartFiles(tmp_path / "out.jsonl", "model", None)
+
+
+def test_two_predictions_do_not_write_one_file(tmp_path: Path) -> None:
+    with closing(PartFiles(tmp_path / "out.jsonl", "model", None)) as first:
+        first.write(0, [])
+
+        with pytest.raises(SpecError, match="expected a file that no other prediction writes"):
+            PartFiles(tmp_path / "out.jsonl", "other", None)
+
+    with closing(PartFiles(tmp_path / "out.jsonl", "model", None)) as second:
+        assert second.has(0)
+
+
+def test_parts_of_another_identity_are_deleted(tmp_path: Path) -> None:
+    with closing(PartFiles(tmp_path / "out.jsonl", "model", None)) as first:
+        first.write(0, [])
+
+    for identity in ("other", "model"):
+        with closing(PartFiles(tmp_path / "out.jsonl", identity, None)) as again:
+            assert not again.has(0)
