@@ -128,7 +128,7 @@ class Controller:
         patch = _patch(view, plan)
         delay = self._wait_before(view, plan) if patch else None
         if delay:
-            return delay
+            return min(delay, plan.again_after or delay)
         before = view
         try:
             view = await self._write(view, patch) if patch else view
@@ -177,6 +177,8 @@ class Controller:
             # Read the current state; the next reconcile decides again.
             fresh = await self._cluster.get_run(view.namespace, view.name)
             if fresh:
+                if fresh.uid != view.uid:
+                    self.forget(view)  # created again; no watch will report the old one's end
                 self._cache.runs.put(fresh)
             raise
         self._metrics.status_writes.inc()

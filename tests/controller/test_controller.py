@@ -25,11 +25,11 @@ from trainshed_api.status import ConditionType, TrainingRunStatus
 from trainshed_controller.cache import Cache
 from trainshed_controller.cluster import Cluster
 from trainshed_controller.controller import Controller, progress_interval
-from trainshed_controller.errors import GoneError
+from trainshed_controller.errors import ConflictError, GoneError
 from trainshed_controller.events import EventPoster
 from trainshed_controller.jobs import JobsApi
 from trainshed_controller.metrics import Metrics
-from trainshed_controller.model import Key
+from trainshed_controller.model import Key, Place
 from trainshed_controller.observe import Observer
 from trainshed_controller.prober import Prober
 from trainshed_controller.queue import WorkQueue
@@ -231,6 +231,39 @@ async def test_a_second_term_does_not_set_progress_back() -> None:
         progress = office.status("first").progress
         assert progress
         assert progress.step == 90
+
+
+async def test_a_write_that_waits_makes_no_deadline_late() -> None:
+    async with working() as office:
+        office.create_run("first", activeDeadlineSeconds=9)
+        office.look_at("first")
+        await office.has_jobs("first-1")
+        office.hear("first", make_snapshot(step=1))
+        office.look_at("first")
+        await office.says("first", "Progressing", "Training")
+        office.hear("first", make_snapshot(step=2, sequence=2))
+
+        again_after = await office.controller.work(Key("run", "team", "first"))
+
+        assert again_after
+        assert again_after <= 9.0
+
+
+async def test_nothing_is_remembered_of_a_run_that_was_created_again() -> None:
+    async with working() as office:
+        office.create_run("first")
+        old = office.cache.runs.get("team", "first")
+        assert old
+        office.controller.ledger.places[old.uid] = Place(admitted=True)
+        office.server.drop("trainingruns", "first")
+        document = make_document()
+        document["metadata"] = {"name": "first", "namespace": "team"}
+        office.server.put("trainingruns", document)
+
+        with pytest.raises(ConflictError):
+            await office.controller.work(Key("run", "team", "first"))
+
+        assert old.uid not in office.controller.ledger.places
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
