@@ -32,10 +32,12 @@ def cluster_of_attempt(job: RayJobView | None, attempt: AttemptStatus) -> str:
 def is_shared(attempt: AttemptStatus) -> bool:
     """Return whether an attempt runs on a shared RayCluster, whatever its run's spec says by now.
 
-    KubeRay names a cluster of the RayJob's own <rayjob>-<five characters>.
+    Without a reservation, as in releases before this one, its name says it: KubeRay names a cluster
+    of the RayJob's own <rayjob>-<five characters>.
     """
     cluster = attempt.ray_cluster
-    return bool(cluster) and not cluster.startswith(f"{attempt.ray_job}-")
+    is_own = cluster.startswith(f"{attempt.ray_job}-")
+    return attempt.reservation is not None or (bool(cluster) and not is_own)
 
 
 def holding_attempt(view: RunView) -> AttemptStatus | None:

@@ -27,7 +27,7 @@ from trainshed_controller.ledger import Ledger
 from trainshed_controller.model import EarlierDriver, Key, Observed, Place, Plan, RunView
 from trainshed_controller.question import Question
 from trainshed_controller.reconcile import reconcile
-from trainshed_controller.release import release_reason
+from trainshed_controller.release import is_shared, release_reason
 
 RUNNING = make_job(deployment_status="Running", job_status="RUNNING")
 ENDED = AttemptStatus(
@@ -125,6 +125,13 @@ def test_what_an_attempt_holds_does_not_follow_its_spec() -> None:
     held = smaller.status.attempts[0].reservation
     assert held
     assert (held.count, held.cpu, held.grace_seconds) == (3, 4.0, 60)
+
+
+def test_a_shared_cluster_may_be_named_like_one_of_the_rayjob_s_own() -> None:
+    named = ENDED.model_copy(update={"ray_cluster": "digits-1-abcde", "reservation": HELD})
+
+    assert is_shared(named)
+    assert not is_shared(OWN)
 
 
 def test_a_run_in_a_pause_after_a_failure_wants_nothing() -> None:
