@@ -24,6 +24,10 @@ class Relay:
         self._session = session
         self._lease = lease
 
+    def acts(self) -> bool:
+        """Return whether this replica acts: what it knows is as new as anybody's."""
+        return self._lease.is_held()
+
     async def send(self, request: web.Request) -> web.Response | None:
         """Return the holder's answer; None where this replica has to answer itself."""
         address = self._lease.holder.rpartition("/")[2]

@@ -1,9 +1,11 @@
 """What drivers post, and what they are answered."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
+import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
@@ -20,6 +22,7 @@ from tests.controller.builders_view import (
     make_worker,
     with_status,
 )
+from tests.controller.test_relay import Held
 from trainshed_api.snapshot import Answer, Snapshot, StopOrder
 from trainshed_controller.cache import Cache
 from trainshed_controller.clock import Clock
@@ -27,6 +30,7 @@ from trainshed_controller.metrics import Metrics
 from trainshed_controller.model import Key, RunView
 from trainshed_controller.progress import ProgressServer
 from trainshed_controller.reconcile import reconcile
+from trainshed_controller.relay import Relay
 from trainshed_controller.render import progress_path, progress_token
 from trainshed_controller.snapshots import SnapshotStore
 
@@ -64,8 +68,8 @@ class Setting:
         return answer.status, await answer.text()
 
 
-@pytest.fixture
-async def setting() -> AsyncIterator[Setting]:
+@contextlib.asynccontextmanager
+async def serving(relay: Relay | None = None) -> AsyncIterator[Setting]:
     """A server that knows of one run in its first attempt."""
     cache = Cache(SETTINGS)
     cache.runs.put(training())
@@ -73,10 +77,17 @@ async def setting() -> AsyncIterator[Setting]:
     told: list[Key] = []
     clock = Clock(lambda: later(NOW_SECONDS))
     server = ProgressServer(
-        cache, KEY, heard, told.append, Metrics(cache), lambda: True, clock=clock
+        cache, KEY, heard, told.append, Metrics(cache), lambda: True, clock=clock, relay=relay
     )
     async with TestClient(TestServer(server.application())) as client:
         yield Setting(client, cache, heard, told)
+
+
+@pytest.fixture
+async def setting() -> AsyncIterator[Setting]:
+    """The only replica."""
+    async with serving() as setting:
+        yield setting
 
 
 async def test_a_snapshot_is_kept_and_the_run_looked_at(setting: Setting) -> None:
@@ -113,6 +124,18 @@ async def test_an_attempt_of_another_run_of_that_name_is_gone(setting: Setting) 
 
     assert status == 410
     assert Answer.model_validate_json(text).stop == StopOrder(reason="Superseded", grace_seconds=0)
+
+
+@pytest.mark.parametrize(("is_mine", "want"), [(True, 410), (False, 503)])
+async def test_only_the_replica_that_acts_says_that_an_attempt_is_gone(
+    is_mine: bool, want: int
+) -> None:
+    async with aiohttp.ClientSession() as session:
+        relay = Relay(session, Held(is_mine=is_mine))
+        async with serving(relay) as setting:
+            status, _ = await setting.post(make_snapshot(), uid="another-uid")
+
+    assert status == want
 
 
 async def test_an_attempt_that_another_followed_is_gone(setting: Setting) -> None:
