@@ -116,7 +116,10 @@ class Ledger:
     def _is_known(self, job: RayJobView) -> bool:
         """Return whether the status of a run has what the RayJob holds."""
         owner = self._cache.runs.get(job.namespace, job.run)
-        return owner is not None and owner.uid == job.owner and not owner.unreadable
+        if owner is None or owner.uid != job.owner or owner.unreadable:
+            return False
+        # What another replica began may be here before the status that has it.
+        return any(attempt.ray_job == job.name for attempt in owner.status.attempts)
 
     def _holds(self, key: Key, gone: DepartedJob) -> bool:
         """Return whether the driver of a RayJob that went still counts; it is told to stop.

@@ -281,6 +281,24 @@ def test_a_driver_of_a_deleted_run_does_not_outlive_its_head() -> None:
     assert orphans.holders(10) == ()
 
 
+def test_a_rayjob_holds_capacity_before_the_status_of_its_run_has_it() -> None:
+    orphans = Orphans()
+    first, *_ = stopped().status.attempts
+    other = replace(make_view(), name="other", uid="other")
+    job = make_job(name="other-1", owner="other", run="other", reservation=HELD,
+        selector="trainshed", job_status="RUNNING",
+    )  # fmt: skip
+    orphans.cache.runs.put(other)
+    orphans.cache.jobs.put(job)
+    assert orphans.holders(10) == ("other",)
+
+    released = first.model_copy(update={"ray_job": "other-1", "release_time": later(1)})
+    known = with_status(other, other.status.model_copy(update={"attempts": (released,)}))
+    orphans.cache.runs.put(replace(known, resource_version="2"))
+
+    assert "other" not in orphans.holders(10)
+
+
 def test_each_driver_of_a_deleted_run_is_asked_for() -> None:
     orphans = Orphans(says=False)
     orphans.lose_job(1)
