@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from trainshed_controller.model import Plan
 from trainshed_controller.pod_trouble import IMAGE_PULL_FAILED, worst_trouble
 from trainshed_controller.release import is_shared
 from trainshed_controller.render import shared_cluster
+from trainshed_controller.turn import to_delete
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -38,6 +40,15 @@ _ANSWER_SECONDS = 30.0
 
 
 def watch(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus) -> Plan:
+    """Return what is done about an open attempt, and about RayJobs of attempts before it."""
+    plan = _watch(turn, status, attempt)
+    # One that this process did not know when the attempt began: its driver may train as well.
+    earlier = {before.ray_job for before in status.attempts[:-1]}
+    strays = to_delete(tuple(job for job in turn.seen.strays if job.name in earlier))
+    return replace(plan, delete_jobs=(*plan.delete_jobs, *strays)) if strays else plan
+
+
+def _watch(turn: Turn, status: TrainingRunStatus, attempt: AttemptStatus) -> Plan:
     """Return what is done about an open attempt: write down, judge, create, stop or wait."""
     status, attempt = _take_note(turn, status, attempt)
     if turn.seen.asking and turn.seen.ray_job and turn.seen.ray_job.is_terminal:

@@ -263,6 +263,21 @@ def test_what_cannot_go_is_looked_at_rarely_and_many_are_deleted_in_turns() -> N
     assert len(deletes.delete_jobs) == 10
 
 
+def test_a_rayjob_of_an_earlier_attempt_is_deleted_while_the_next_one_trains() -> None:
+    view = running(make_view())
+    first = view.status.attempts[0]
+    ended = first.model_copy(update={"end_time": later(6), "release_time": later(6)})
+    second = first.model_copy(update={"number": 2, "ray_job": make_job(2).name})
+    status = view.status.model_copy(update={"attempts": (ended, second), "attempt": 2})
+    now = replace(RUNNING, name=second.ray_job, uid="second")
+
+    seen = make_seen(ray_job=now, strays=(RUNNING, make_job(3)), snapshot=make_snapshot(2))
+    after, plan = look(with_status(view, status), seen, 10)
+
+    assert after.status.phase == "Running"
+    assert plan.delete_jobs == (RUNNING,)  # another replica may have begun the third one
+
+
 def test_what_ended_by_itself_stays_to_be_looked_at() -> None:
     view = running(make_view())
     succeeded = replace(RUNNING, job_status="SUCCEEDED")
