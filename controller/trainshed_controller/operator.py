@@ -51,7 +51,7 @@ _LIMITS = Limits()
 _STUCK_SECONDS = 120.0
 # For the Events of what was done last; Kubernetes gives a Pod 30 s.
 _PARTING_SECONDS = 3.0
-# A watch is usually much less late.
+# For a write that another holder sent last.
 _SETTLE_SECONDS = 1.0
 # For an answer that is on its way; aiohttp's own minute would be longer than that of Kubernetes.
 _ANSWER_SECONDS = 1.0
@@ -207,8 +207,11 @@ class Operator:
         self._complete.set()
         while True:
             await lease.wait(until_held=True)
-            # What another holder wrote last is seen by then.
-            await asyncio.sleep(_SETTLE_SECONDS if lease.was_of_another else 0)
+            if lease.was_of_another:
+                # What is on its way from the last holder arrives by then. Watches may hang on the
+                # API server that was lost with it, so they are not relied on.
+                await asyncio.sleep(_SETTLE_SECONDS)
+                await asyncio.gather(*(reflector.list_again() for reflector in reflectors))
             log.info("watching %s", self._platform.own_namespace)
             controller.begin_term()
             work = asyncio.create_task(self._work(queue), name="work")

@@ -43,7 +43,7 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
 class Reflector:
     """Lists and watches one kind.
 
-    synced: set when everything was listed once.
+    synced: set when everything is listed.
 
     Args:
         chance: a number from 0 to 1, which spreads the retries of many reflectors.
@@ -64,10 +64,24 @@ class Reflector:
         self._chance = chance
         self._version = ""
         self._failures = 0
+        self._following: asyncio.Task[None] | None = None
         self.synced = asyncio.Event()
 
     async def run(self) -> None:
         """Follow the API server until cancelled."""
+        while True:
+            self._version = ""
+            async with asyncio.TaskGroup() as group:
+                self._following = group.create_task(self._follow())
+
+    async def list_again(self) -> None:
+        """Begin anew with a LIST, and wait for it: a watch may be dead without a sign of it."""
+        self.synced.clear()
+        if self._following:
+            self._following.cancel()
+        await self.synced.wait()
+
+    async def _follow(self) -> None:
         while True:
             error = await self._try_once()
             self._failures += 1

@@ -23,13 +23,15 @@ from trainshed_controller.reflector import Reflector
 class Source:
     """Lists and watches an API server; both fail with the errors that are given.
 
-    cuts: how each watch ends, and after how many seconds, before one that holds.
+    cuts: how each watch ends, and after how many seconds, before one that holds. is_dead: whether
+    watches that begin now report nothing.
     """
 
     server: ApiServer
     refusals: list[Answer] = field(default_factory=list)
     cuts: list[Exception | None] = field(default_factory=list)
     num_lists: int = 0
+    is_dead: bool = False
 
     async def answer(self, request: Request) -> Answer:
         """Return what the API server says to a LIST."""
@@ -48,6 +50,8 @@ class Source:
             if error := self.cuts.pop():
                 raise error
             return
+        if self.is_dead:
+            await asyncio.Event().wait()
         async for event in self.server.watch(kind, namespace, version):
             yield event
 
@@ -85,6 +89,28 @@ async def test_what_is_created_changed_and_deleted_is_known() -> None:
         await until(lambda: known(cache) == [first, second])
         server.drop("pods", first)
         await until(lambda: known(cache) == [second])
+
+
+async def test_what_a_dead_watch_did_not_report_is_known_after_another_list() -> None:
+    server = ApiServer()
+    first = put_pod(server, 1)
+    cache = Cache(SETTINGS)
+    handler = make_handlers(cache, lambda _: None, lambda _: None, print)[PODS]
+    source = Source(server, is_dead=True)
+    reflector = Reflector(source, PODS, "team", handler, lambda: 0.0)
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        task = group.create_task(reflector.run())
+        await until(lambda: known(cache) == [first])
+        second = put_pod(server, 2)
+        server.drop("pods", first)
+        source.is_dead = False
+
+        await reflector.list_again()
+
+        assert known(cache) == [second]
+        third = put_pod(server, 3)
+        await until(lambda: known(cache) == [second, third])
+        task.cancel()
 
 
 REFUSALS = {
