@@ -102,3 +102,38 @@ def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
 
     assert said.code == EXIT_INVALID
     assert "expected a folder without this file" in said.stderr
+
+
+NAMES = {
+    "2024-data": "data",
+    "2024": "run",
+    f"{'a' * 39}-long": "a" * 39,
+    "Größe": "gr-e",
+}
+
+
+@pytest.mark.parametrize("folder", NAMES)
+def test_any_folder_becomes_a_name_that_a_run_may_have(tmp_path: Path, folder: str) -> None:
+    table = write_table(tmp_path / "rows.csv")
+
+    said = trainshed_here("init", str(tmp_path / folder), "--data", str(table), "--label", "kind")
+
+    assert said.code == EXIT_SUCCEEDED, said.stderr
+    assert load_file(tmp_path / folder / "run.yaml").metadata.name == NAMES[folder]
+
+
+def test_letters_of_all_languages_are_readable(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "rows.csv", label="größe")
+
+    trainshed_here("init", str(tmp_path / "p"), "--data", str(table), "--label", "größe")
+
+    assert "label: größe" in (tmp_path / "p" / "run.yaml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("label", ["y", "1e3", "on"])
+def test_a_column_keeps_its_name_in_the_file(tmp_path: Path, label: str) -> None:
+    table = write_table(tmp_path / "rows.csv", label=label)
+
+    trainshed_here("init", str(tmp_path / "p"), "--data", str(table), "--label", label)
+
+    assert load_file(tmp_path / "p" / "run.yaml").spec.config["label"] == label

@@ -34,7 +34,17 @@ _MOST_CLASSES = 20
 # A column of texts that are all different in so many rows identifies them.
 _LEAST_DIFFERENT = 20
 _IMAGE_SIZE = 32
+_LONGEST_NAME = 40
 _NAME_CHARACTERS = re.compile(r"[^a-z0-9]+")
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes each text that kubectl would read as another value, such as y or 1e3."""
+
+
+_Dumper.add_implicit_resolver(
+    "tag:yaml.org,2002:bool", re.compile(r"[yYnN]$|[-+.0-9]"), list("yYnN-+.0123456789")
+)
 
 
 def write_project(folder: Path, source: str, label: str | None, task: Task | None) -> list[str]:
@@ -57,15 +67,22 @@ def write_project(folder: Path, source: str, label: str | None, task: Task | Non
         spec, said = _pictures(given, source)
     else:
         spec, said = _table(given, source, label, task)
-    name = _NAME_CHARACTERS.sub("-", folder.absolute().name.lower()).strip("-")[:40] or "run"
     document = {
         "apiVersion": API_VERSION,
         "kind": KIND,
-        "metadata": {"name": name},
+        "metadata": {"name": _name_of(folder)},
         "spec": spec,
     }
     folder.mkdir(parents=True, exist_ok=True)
-    file.write_text(yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=96))
+    text = yaml.dump(
+        document,
+        Dumper=_Dumper,
+        sort_keys=False,
+        default_flow_style=None,
+        width=96,
+        allow_unicode=True,
+    )
+    file.write_text(text, encoding="utf-8")
     ignored = folder / ".gitignore"
     if not ignored.exists():
         ignored.write_text("runs/\n")
@@ -74,6 +91,12 @@ def write_project(folder: Path, source: str, label: str | None, task: Task | Non
         f"to train: trainshed run {file}",
         f"to predict: trainshed predict {file} {source}",
     ]
+
+
+def _name_of(folder: Path) -> str:
+    """Return the name of a folder as one that a TrainingRun may have."""
+    name = _NAME_CHARACTERS.sub("-", folder.absolute().name.lower()).lstrip("-0123456789")
+    return name[:_LONGEST_NAME].rstrip("-") or "run"
 
 
 def _pictures(given: RowInput, source: str) -> tuple[dict[str, JsonValue], list[str]]:
