@@ -29,8 +29,10 @@ PODS = "api/v1", "pods"
 _SELECTORS = {PODS: "ray.io/is-ray-node=yes"}
 
 MANAGER = "trainshed-controller"
-# Objects of 1.4 MB may be among them, each thirty times as large when it is parsed.
+# Runs and RayJobs may have 1.4 MB, and be thirty times as large when they are parsed. Of the others
+# there are many, and each page is a request that may fail.
 _PAGE = 5
+_PAGES = {PODS: 100, CLUSTERS: 100}
 _WATCH_SECONDS = "300"
 _FIRST_ERROR = 300
 _JSON, MERGE_PATCH = "application/json", "application/merge-patch+json"
@@ -84,7 +86,7 @@ class Connection:
         token: `continue` of the page before; empty for the first one.
         """
         selector = selector or _SELECTORS.get(kind, "")
-        query = _query(selector, **{"limit": str(_PAGE), "continue": token})
+        query = _query(selector, **{"limit": str(_PAGES.get(kind, _PAGE)), "continue": token})
         page = await self.request("GET", path_of(kind, namespace), query)
         return items_of(page), as_object(page.get("metadata"))
 

@@ -114,7 +114,7 @@ class Reflector:
         token = ""
         self._handler.begin_list()
         while True:
-            items, metadata = await self._source.list_page(self._kind, self._namespace, token)
+            items, metadata = await self._page(token)
             for item in items:
                 named = as_object(item.get("metadata"))
                 uids[str(named.get("name"))] = str(named.get("uid"))
@@ -125,6 +125,21 @@ class Reflector:
         self._handler.end_list(self._namespace, uids)
         self._version = str(metadata.get("resourceVersion", ""))
         self.synced.set()
+
+    async def _page(self, token: str) -> tuple[list[JsonObject], JsonObject]:
+        """Return a page; the pages before it are not read again because of an error that passes."""
+        while True:
+            try:
+                page = await self._source.list_page(self._kind, self._namespace, token)
+            except RetryError as error:
+                if not token or isinstance(error, ExpiredError):
+                    raise
+                log.warning("cannot list %s: %s", self._kind[1], error)
+                self._failures += 1
+                await asyncio.sleep(self._pause(error))
+            else:
+                self._failures = 0 if token else self._failures
+                return page
 
     def _take(self, event: JsonObject) -> None:
         """Take in an event. Raises ExpiredError where the watch cannot go on."""

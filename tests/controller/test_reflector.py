@@ -132,6 +132,46 @@ async def test_a_list_that_fails_is_tried_again(name: str) -> None:
         await until(lambda: known(cache) == [pod])
 
 
+@dataclass
+class PagedSource(Source):
+    """Lists one Pod on each page; errors: of pages after the first one. begun: how many lists."""
+
+    errors: list[Exception] = field(default_factory=list)
+    begun: int = 0
+
+    async def list_page(
+        self, kind: Kind, namespace: str, token: str
+    ) -> tuple[list[JsonObject], JsonObject]:
+        self.begun += not token
+        if token and self.errors:
+            raise self.errors.pop()
+        items, metadata = await super().list_page(kind, namespace, "")
+        first = int(token or 0)
+        more = {"continue": str(first + 1)} if first + 1 < len(items) else {}
+        return items[first : first + 1], metadata | more
+
+
+@pytest.mark.parametrize(("error", "num_lists"), [(RetryError("500"), 1), (ExpiredError("410"), 2)])
+async def test_a_page_that_fails_is_asked_for_again_unless_its_list_expired(
+    error: Exception, num_lists: int
+) -> None:
+    server = ApiServer()
+    pods = [put_pod(server, index) for index in range(3)]
+    source = PagedSource(server, errors=[error])
+
+    async with following(source) as cache:
+        await until(lambda: known(cache) == pods)
+
+    assert source.begun == num_lists
+
+
+async def test_many_pods_are_few_requests() -> None:
+    server = ApiServer()
+    await server.connect().list_page(PODS, "team")
+
+    assert server.asked[0].query["limit"] == "100"
+
+
 @pytest.mark.parametrize("error", [ExpiredError("410"), RetryError("500"), KeyError("bug"), None])
 async def test_nothing_is_missed_between_two_watches(error: Exception | None) -> None:
     server = ApiServer()
