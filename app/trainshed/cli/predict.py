@@ -24,13 +24,22 @@ if TYPE_CHECKING:
 BATCH_ROWS = 1024
 
 
+def _as_path(ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:  # noqa: ARG001 - a callback
+    """Return the path of the output; as a path, an address would name a folder `s3:`."""
+    if value and "://" in value:
+        expected = "a path on this machine. Write the file here, and copy it to the address"
+        raise SpecError([Problem("--output", value, expected)])
+    return Path(value) if value else None
+
+
 @click.command()
 @click.argument("run")
 @click.argument("source")
 @format_options
 @click.option(
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=click.Path(dir_okay=False),
+    callback=_as_path,
     metavar="FILE",
     help="New file for all rows: .jsonl or .parquet.",
 )

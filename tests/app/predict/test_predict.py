@@ -396,6 +396,13 @@ def test_an_existing_output_is_not_overwritten(tmp_path: Path) -> None:
     assert "expected a new file" in output.stderr
 
 
+def test_an_address_as_output_is_refused() -> None:
+    output = trainshed_here("predict", "run", "rows", "--output", "s3://bucket/out.jsonl")
+
+    assert output.code == EXIT_INVALID
+    assert "--output: got s3://bucket/out.jsonl; expected a path on this machine" in output.stderr
+
+
 def test_an_unknown_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(
