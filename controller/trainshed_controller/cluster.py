@@ -20,8 +20,9 @@ from trainshed_controller.connection import (
     items_of,
     path_of,
 )
-from trainshed_controller.errors import ConflictError, GoneError
+from trainshed_controller.errors import BugError, ConflictError, GoneError, RefusedError
 from trainshed_controller.event import event_of, series_of
+from trainshed_controller.served import complaint_about_jobs
 from trainshed_controller.views import read_job, read_pod, read_run
 
 if TYPE_CHECKING:
@@ -112,9 +113,17 @@ class Cluster(Connection):
         return read_run(await self.request("PATCH", path, _STRICT, body, MERGE_PATCH), view)
 
     async def create_job(self, manifest: JsonObject) -> RayJobView:
-        """Return the RayJob that was created. Raises ConflictError where there is one already."""
-        namespace = str(as_object(manifest["metadata"])["namespace"])
-        return read_job(await self.request("POST", path_of(JOBS, namespace), _STRICT, manifest))
+        """Return the RayJob that was created.
+
+        Raises ConflictError where there is one already, RefusedError where the CRD is too old.
+        """
+        path = path_of(JOBS, str(as_object(manifest["metadata"])["namespace"]))
+        try:
+            return read_job(await self.request("POST", path, _STRICT, manifest))
+        except BugError:
+            if complaint := complaint_about_jobs(await self.openapi(JOBS)):
+                raise RefusedError(f"POST {path}", complaint) from None
+            raise
 
     async def delete_job(self, job: RayJobView) -> bool:
         """Delete this very RayJob; return whether it was there."""

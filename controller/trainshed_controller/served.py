@@ -13,10 +13,10 @@ from trainshed_controller.connection import JOBS, RUNS
 from trainshed_controller.errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from trainshed_api.json_object import JsonObject
-    from trainshed_controller.connection import Connection
+    from trainshed_controller.connection import Connection, Kind
 
 log = logging.getLogger("trainshed.served")
 
@@ -27,18 +27,22 @@ _OF_RAY_JOBS: JsonObject = {"properties": {"preRunningDeadlineSeconds": {}}}
 
 
 async def wait_for_crds(connection: Connection) -> None:
-    """Wait until the CRDs are those of this release, or cannot be asked for."""
-    while complaints := await _complaints(connection):
-        log.error("no run begins: %s", complaints)
+    """Wait until the CRD of TrainingRuns is that of this release, or cannot be asked for.
+
+    One of RayJobs that is too old is logged: runs on shared clusters need none of what it lacks.
+    """
+    while complaint := await _ask(connection, RUNS, complaint_about_runs):
+        log.error("no run begins: %s", complaint)
         await asyncio.sleep(_AGAIN_SECONDS)
+    if complaint := await _ask(connection, JOBS, complaint_about_jobs):
+        log.error("no run begins on a cluster of its own: %s", complaint)
 
 
-async def _complaints(connection: Connection) -> str:
+async def _ask(connection: Connection, kind: Kind, complain: Callable[[JsonObject], str]) -> str:
     try:
-        runs = complaint_about_runs(await connection.openapi(RUNS))
-        return f"{runs} {complaint_about_jobs(await connection.openapi(JOBS))}".strip()
+        return complain(await connection.openapi(kind))
     except ApiError as error:
-        log.warning("cannot check the CRDs: %s", error)
+        log.warning("cannot check the CRD of %s: %s", kind[1], error)
         return ""
 
 
