@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 # No Pod has more, in whatever unit, and no group more Pods: both are the API server's own bounds.
 _MOST, _MOST_PODS = float(2**63 - 1), 2**31 - 1
+# KubeRay gives this variable to the Ray container alone (common/pod.go, setContainerEnvVars).
+START_COMMAND = "KUBERAY_GEN_RAY_START_CMD"
+_START_AMOUNT = re.compile(r"--(num-cpus|num-gpus|memory)[= ](\S+)")
 # KubeRay's IsGPUResourceKey (ray-operator/controllers/ray/utils/resources.go).
 _GPU = re.compile(r"gpu$|nvidia\.com/mig-\d+g\.\d+gb$")
 
@@ -73,20 +76,26 @@ def _template_offer(group: JsonObject) -> Room | None:
     )
 
 
-def read_offer(container: JsonObject) -> Room | None:
-    """Return what a container's limits, or else its requests, let Ray use; None without any."""
+def read_offer(container: JsonObject, start: str = "") -> Room | None:
+    """Return what a container's limits, or else its requests, let Ray use; None without any.
+
+    start: the command that starts Ray in a Pod. KubeRay writes it before admission, which may
+    change the resources: what it says wins.
+    """
     declared = as_object(container.get("resources"))
     resources = as_object(declared.get("requests")) | as_object(declared.get("limits"))
-    if not resources:
+    said: JsonObject = dict(_START_AMOUNT.findall(start))
+    if not resources and not said:
         return None
+    cpu, gpu, memory = (_number(said, name) for name in ("num-cpus", "num-gpus", "memory"))
     # KubeRay passes the first GPU resource to Ray and ignores others.
     gpus = (_amount(resources[key]) for key in sorted(resources) if _GPU.search(key))
     limit = _amount(resources.get("memory"))
     return Room(
         "",
-        float(math.ceil(_amount(resources.get("cpu")) or 0.0)),
-        next((amount for amount in gpus if amount), 0.0),
-        math.inf if limit is None else float(math.ceil(limit)),
+        float(math.ceil(_amount(resources.get("cpu")) or 0.0)) if cpu is None else cpu,
+        next((amount for amount in gpus if amount), 0.0) if gpu is None else gpu,
+        (math.inf if limit is None else float(math.ceil(limit))) if memory is None else memory,
     )
 
 

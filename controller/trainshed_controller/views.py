@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from trainshed_api.json_object import JsonObject, as_object
 from trainshed_api.rayjob import CLUSTER_LABEL, RESERVATION_ANNOTATION, RUN_LABEL
 from trainshed_api.status import Reservation, TrainingRunStatus
-from trainshed_controller.capacity import read_groups, read_offer
+from trainshed_controller.capacity import START_COMMAND, read_groups, read_offer
 from trainshed_controller.model import ClusterView, PodView, RayJobView, RunView
 from trainshed_controller.pod_trouble import IMAGE_PULL_FAILED, NO_IMAGE, PodTrouble
 from trainshed_controller.spec import Asked, read_spec
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 # Between two tries the kubelet says that it waits; before Kubernetes 1.32 without saying why.
 _BACK_OFF = re.compile(r'^Back-off pulling image "[^"]*"(: ErrImagePull)?(: )?')
 _LONGEST_ANSWER = 1000
-# KubeRay gives this variable to the Ray container alone (common/pod.go, setContainerEnvVars).
-_START_COMMAND = "KUBERAY_GEN_RAY_START_CMD"
 _HALF_MESSAGE = 2000
 
 
@@ -185,19 +183,21 @@ def read_pod(raw: JsonObject, before: PodView | None = None) -> PodView:
         # Pressure on the node may be the run's own doing; no other disruption is.
         preempted=_text(disruption, "status") == "True" and reason != "Evicted",
         trouble=_trouble(metadata, status, conditions, before),
-        offer=read_offer(container),
+        offer=read_offer(container, _start_command(container)),
     )
 
 
 def _ray_container(spec: JsonObject) -> JsonObject:
     """Return the container that runs Ray; sidecars may be injected before it."""
     containers = _objects(spec.get("containers"))
-    marked = (
-        container
-        for container in containers
-        if any(_text(env, "name") == _START_COMMAND for env in _objects(container.get("env")))
-    )
+    marked = (container for container in containers if _start_command(container))
     return next(marked, containers[0] if containers else {})
+
+
+def _start_command(container: JsonObject) -> str:
+    """Return the command by which KubeRay starts Ray in a container; empty where it does not."""
+    variables = _objects(container.get("env"))
+    return next((_text(v, "value") for v in variables if _text(v, "name") == START_COMMAND), "")
 
 
 def _trouble(

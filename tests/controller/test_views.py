@@ -6,6 +6,7 @@ from pydantic import JsonValue
 from tests.builders import make_document
 from tests.controller.builders_view import make_head, make_worker, raw_pod
 from trainshed_api.json_object import JsonObject
+from trainshed_controller.model import Room
 from trainshed_controller.pod_trouble import PodTrouble
 from trainshed_controller.views import read_cluster, read_pod, read_run
 
@@ -60,6 +61,27 @@ def test_a_run_that_was_refused_is_refused_again() -> None:
 def ray_container(name: str) -> JsonObject:
     """Return a container as KubeRay makes that of Ray."""
     return {"name": name, "env": [{"name": "KUBERAY_GEN_RAY_START_CMD", "value": "ray start"}]}
+
+
+@pytest.mark.parametrize(
+    ("start", "want"),
+    [
+        ("ray start --num-cpus=8 --memory=1000 --block", Room("", 8.0, 1.0, 1000.0)),
+        ("ray start --num-gpus=2 --num-cpus=$CPUS", Room("", 1.0, 2.0, 2.0**30)),
+        ("ray start", Room("", 1.0, 1.0, 2.0**30)),
+    ],
+)
+def test_what_ray_was_started_with_wins_over_what_admission_made_of_it(
+    start: str, want: Room
+) -> None:
+    container = ray_container("ray-worker") | {
+        "env": [{"name": "KUBERAY_GEN_RAY_START_CMD", "value": start}],
+        "resources": {"limits": {"cpu": "500m", "memory": "1Gi", "nvidia.com/gpu": "1"}},
+    }
+
+    pod = read_pod(raw_pod(make_worker()) | {"spec": {"containers": [container]}})
+
+    assert pod.offer == want
 
 
 def killed(name: str) -> JsonObject:
