@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import trainshed
@@ -81,6 +83,59 @@ REFUSED = {
         "size",
     ),
 }
+
+
+def write_columns(folder: Path, **columns: object) -> Path:
+    pq.write_table(pa.table(columns), folder / "rows.parquet")
+    return folder / "rows.parquet"
+
+
+@pytest.mark.parametrize("amounts", [60, 200])
+def test_sorted_integers_of_many_values_are_regressed(tmp_path: Path, amounts: int) -> None:
+    count = 60_000  # of which the first 4096 have few values
+    table = write_columns(
+        tmp_path, size=np.arange(count) / 7, amount=np.arange(count) * amounts // count
+    )
+
+    said = trainshed_here("init", str(tmp_path / "p"), "--data", str(table), "--label", "amount")
+
+    assert "predict the number amount" in said.stdout, said.stderr
+
+
+def test_texts_that_repeat_seldom_are_features(tmp_path: Path) -> None:
+    table = write_columns(
+        tmp_path, city=[f"c{n % 200}" for n in range(3000)], label=np.arange(3000) % 2
+    )
+
+    said = trainshed_here("init", str(tmp_path / "p"), "--data", str(table))
+
+    assert "classify rows by label: 0, 1, from city" in said.stdout, said.stderr
+
+
+MOMENTS = np.arange(30).astype("datetime64[D]")
+UNFIT: dict[str, tuple[object, list[str], str]] = {
+    "a missing integer": ([None, *([0, 1] * 30)], [], "expected a value in each row"),
+    "a missing number": ([None, *([0.5, 1.25] * 30)], [], "expected a value in each row"),
+    "a late missing integer": ([*([0, 1] * 9000), None], [], "expected a value in each row"),
+    "dates": (MOMENTS, [], "expected a column with one number or text in each row"),
+    "texts to regress": (
+        ["a", "b"] * 9,
+        ["--task", "regression"],
+        "--task: got regression; expected classification",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNFIT)
+def test_labels_that_trees_cannot_learn_are_refused(tmp_path: Path, case: str) -> None:
+    values, words, want = UNFIT[case]
+    labels = pa.array(values)
+    table = write_columns(tmp_path, size=np.arange(len(labels)) / 7, label=labels)
+
+    said = trainshed_here("init", str(tmp_path / "p"), "--data", str(table), *words)
+
+    assert want in said.stderr
+    assert said.code == EXIT_INVALID
 
 
 @pytest.mark.parametrize("case", REFUSED)

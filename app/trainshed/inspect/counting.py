@@ -43,6 +43,10 @@ MOST_KINDS = 100
 Kind = str | bytes | int | float | bool | None
 
 
+class TooManyValuesError(DataError):
+    """A column with more values than `count_by` counts."""
+
+
 def count(given: RowInput | GeneratedRows, processes: int, told: Told) -> int:
     """Return how many rows there are after the transforms.
 
@@ -86,8 +90,8 @@ def count_by(
 
     Raises:
         SpecError: if there is no such column.
-        DataError: if a row has more than one value, there are more than 100 values, or as
-            `count` does.
+        TooManyValuesError: if there are more than 100 values.
+        DataError: if a row has more than one value, or as `count` does.
         InfrastructureError: as `count` does.
     """
     check_columns(given, "--by", [column])
@@ -168,7 +172,7 @@ def _plain(array: Array, column: str) -> Iterator[Kind]:
 def _check_few(found: Counter[Kind], column: str) -> None:
     if len(found) > MOST_KINDS:
         some = ", ".join(show_value(kind) for kind in list(found)[:3])
-        raise DataError(
+        raise TooManyValuesError(
             f"--by {column}: more than {MOST_KINDS} values ({some}, ...): name a column with "
             "fewer, such as labels"
         )

@@ -100,10 +100,15 @@ def _tables(given: RowInput | GeneratedRows, rows: int) -> Iterator[Columns]:
         yield from chunks(how, fragment, given.left_out)
 
 
-def samples(given: RowInput) -> list[tuple[Columns, Columns]]:
+def samples(given: RowInput, rows: int = SAMPLE_ROWS) -> list[tuple[Columns, Columns]]:
     """Return rows of up to eight positions, from first to last, before and after the
-    transforms; without empty positions."""
-    how, fragments = given.reading(SAMPLE_ROWS), given.source.fragments
+    transforms; without empty positions.
+
+    Args:
+        given: the rows.
+        rows: of each position.
+    """
+    how, fragments = given.reading(rows), given.source.fragments
     places = sorted({round(place) for place in np.linspace(0, len(fragments) - 1, SAMPLE_PLACES)})
     found = []
     for place in places:

@@ -9,9 +9,9 @@ import numpy as np
 import yaml
 
 from trainshed.data.sources.column_arrays import is_text, join
-from trainshed.inspect.counting import count_by
+from trainshed.inspect.counting import MOST_KINDS, TooManyValuesError, count_by
 from trainshed.inspect.inputs import open_files
-from trainshed.inspect.reading import samples
+from trainshed.inspect.reading import CHUNK_ROWS, in_chunks, samples
 from trainshed.planning.run_folders import PROJECT_FILE
 from trainshed_api.errors import Problem, SpecError, one_of, show_value
 from trainshed_api.names import API_VERSION, KIND
@@ -122,16 +122,17 @@ def _pictures(given: RowInput, source: str) -> tuple[dict[str, JsonValue], list[
 def _table(
     given: RowInput, source: str, label: str | None, task: Task | None
 ) -> tuple[dict[str, JsonValue], list[str]]:
-    rows = join([read for read, _ in samples(given)])
+    chunk_rows = in_chunks(given, given.reading(CHUNK_ROWS)).chunk_rows
+    rows = join([read for read, _ in samples(given, chunk_rows)])
     label = _label_in(rows, label)
-    task = task or _task_of(rows[label])
+    _check_label(rows[label], label, task)
+    classes = _classes_of(given, label, rows[label], task)
     features = [name for name in rows if name != label and _is_feature(rows[name])]
     if not features:
         raise SpecError([Problem("--data", source, "columns of numbers or categories")])
     params: dict[str, JsonValue] = {"objective": "reg:squarederror"}
     what = f"predict the number {label}"
-    if task == "classification":
-        classes = _classes_of(given, label)
+    if classes:
         what = f"classify rows by {label}: {', '.join(map(str, classes))}"
         params = {"objective": "binary:logistic"}
         if len(classes) > 2:  # noqa: PLR2004 - as its name says
@@ -151,7 +152,7 @@ def _table(
             "datasets": _datasets(
                 {"format": given.source.scan.format, "path": source},
                 {},
-                label if task == "classification" else None,
+                label if classes else None,
             )
         },
         "workers": {"count": 1, "resources": {"cpu": 1}},
@@ -186,27 +187,61 @@ def _label_in(rows: Columns, label: str | None) -> str:
     return label
 
 
-def _task_of(values: Array) -> Task:
-    are_whole = values.dtype.kind in "biu"
-    is_amount = not are_whole or len(np.unique(values)) > _MOST_CLASSES
-    return "regression" if is_amount and not is_text(values) else "classification"
+def _check_label(values: Array, label: str, task: Task | None) -> None:
+    """Refuse labels that trees cannot learn.
+
+    Raises:
+        SpecError: naming them.
+    """
+    if not is_text(values) and (values.dtype.kind not in "biuf" or values.ndim > 1):
+        expected = "a column with one number or text in each row. Change it by a transform"
+        raise SpecError([Problem("--label", show_value(label), expected)])
+    if task == "regression" and is_text(values):
+        expected = f"classification, because {label} holds texts"
+        raise SpecError([Problem("--task", task, expected)])
+    if values.dtype.kind == "f" and np.isnan(values).any():
+        raise _lacks_values(show_value(label))
 
 
-def _classes_of(given: RowInput, label: str) -> Sequence[object]:
-    """Return the classes of all rows, in the order of their numbers.
+def _lacks_values(got: str) -> SpecError:
+    expected = "a value in each row. Remove the rows without one"
+    return SpecError([Problem("--label", got, expected)])
+
+
+def _classes_of(
+    given: RowInput, label: str, sample: Array, task: Task | None
+) -> Sequence[object] | None:
+    """Return the classes of all rows, in the order of their numbers; None for a regression.
+
+    Args:
+        given: all rows.
+        label: the column.
+        sample: its values in some rows.
+        task: None to infer it.
 
     Raises:
         SpecError: for integers that are no numbers of classes, and for missing labels.
     """
-    counts = count_by(given, label, 1, lambda _: None)
-    classes = list(counts)
+    # Integers with missing values are read as floats.
+    are_whole = sample.dtype.kind in "biu" or label in given.source.scan.floats
+    are_amounts = not is_text(sample) and (not are_whole or len(np.unique(sample)) > _MOST_CLASSES)
+    if task == "regression" or (task is None and are_amounts):
+        return None
+    try:
+        classes = list(count_by(given, label, 1, lambda _: None))
+    except TooManyValuesError as error:
+        if task is None and are_whole:
+            return None
+        expected = f"a column with at most {MOST_KINDS} classes"
+        raise SpecError([Problem("--label", show_value(label), expected)]) from error
     got = f"{show_value(label)}, with the values {', '.join(map(str, classes[:_MOST_CLASSES]))}"
-    if None in counts:
-        expected = "a value in each row. Remove the rows without one"
-        raise SpecError([Problem("--label", got, expected)])
+    if None in classes:
+        raise _lacks_values(got)
+    are_numbers = all(isinstance(each, (int, float)) for each in classes)
+    if task is None and are_numbers and len(classes) > _MOST_CLASSES:
+        return None
     if len(classes) < 2:  # noqa: PLR2004 - a choice of one is none
         raise SpecError([Problem("--label", got, "a column with two classes or more")])
-    are_numbers = all(isinstance(each, (int, float)) for each in classes)
     if are_numbers and classes != list(range(len(classes))):
         expected = f"texts, or integers from 0 to {len(classes) - 1}. Change it by a transform"
         raise SpecError([Problem("--label", got, expected)])
