@@ -36,8 +36,9 @@ class Request:
 
     @property
     def is_write(self) -> bool:
-        """Whether it decides on anything: an Event does not."""
-        return self.method != "GET" and "/events" not in self.path
+        """Whether it decides on a run: an Event and the Lease do not."""
+        passes = ("/events", "/leases")
+        return self.method != "GET" and not any(kind in self.path for kind in passes)
 
 
 @dataclass
