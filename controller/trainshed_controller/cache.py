@@ -7,7 +7,14 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from trainshed_controller.departed import DepartedJobs, DepartedPods
-from trainshed_controller.model import ClusterView, Key, PodView, RayJobView, RunView
+from trainshed_controller.model import (
+    ClusterView,
+    Key,
+    PodView,
+    RayJobView,
+    RunView,
+    running_head,
+)
 from trainshed_controller.release import holding_attempt
 from trainshed_controller.render import shared_cluster
 
@@ -181,8 +188,8 @@ class Cache:
 
     def head_of(self, namespace: str, cluster: str) -> str:
         """Return the identity of the head of a cluster; empty while none runs."""
-        heads = (pod for pod in self.pods.members(namespace, cluster) if pod.is_head)
-        return next((head.identity for head in heads if head.identity and not head.deleting), "")
+        head = running_head(self.pods.members(namespace, cluster))
+        return head.identity if head else ""
 
     def note_departed(self, job: RayJobView) -> None:
         """Take in that Kubernetes has a RayJob no more: its driver may run on today's head."""

@@ -38,22 +38,23 @@ def _read_group(group: JsonObject, *, autoscaling: bool) -> GroupView:
     name = str(group.get("groupName", ""))
     label = as_object(group.get("labels")).get(NODE_GROUP_LABEL)
     count = group.get("maxReplicas" if autoscaling else "replicas")
+    offer = _template_offer(group)
     return GroupView(
         name,
-        _read_room(group, name if label is None else str(label)),
+        _read_room(group, name if label is None else str(label), offer),
         min(max(0, count), _MOST_PODS) if isinstance(count, int) else 0,
         labelled=label is not None,
-        offer=_template_offer(group),
+        offer=offer,
     )
 
 
-def _read_room(group: JsonObject, label: str) -> Room:
+def _read_room(group: JsonObject, label: str, offer: Room | None) -> Room:
     """Return what a Pod offers: what the group says outright, else the limits of its container.
 
     What is no number counts as not said. KubeRay leaves `num-cpus: $CPUS` to the shell of the
     container, and where nothing is said it writes the container's limits itself.
     """
-    offered = _template_offer(group) or Room(label, 0.0, 0.0, math.inf)
+    offered = offer or Room(label, 0.0, 0.0, math.inf)
     said = as_object(group.get("resources")) or as_object(group.get("rayStartParams"))
     cpu, gpu, memory = (
         _number(said, *names)

@@ -62,7 +62,10 @@ class JobsApi:
         None if the head does not answer in time.
         """
         try:
-            async with asyncio.timeout(seconds), self._get(namespace, cluster, job_id) as answer:
+            async with (
+                asyncio.timeout(seconds),
+                self._ask("GET", namespace, cluster, job_id) as answer,
+            ):
                 if answer.status == _NOT_FOUND:
                     return True
                 if answer.status != _OK:
@@ -74,12 +77,9 @@ class JobsApi:
 
     async def stop(self, namespace: str, cluster: str, job_id: str, seconds: float) -> None:
         """Have Ray stop the job, as far as the head answers in time."""
-        url = f"{self._url.format(namespace=namespace, cluster=cluster)}/api/jobs/{job_id}/stop"
+        path = f"{job_id}/stop"
         with contextlib.suppress(*_MISBEHAVIOUR):
-            async with (
-                asyncio.timeout(seconds),
-                self.session.post(url, headers=self._headers(cluster), allow_redirects=False),
-            ):
+            async with asyncio.timeout(seconds), self._ask("POST", namespace, cluster, path):
                 pass
 
     async def read_log(
@@ -88,7 +88,10 @@ class JobsApi:
         """Return the end of the log of a job; None if the head does not answer in time."""
         path = f"{job_id}/logs"
         try:
-            async with asyncio.timeout(seconds), self._get(namespace, cluster, path) as answer:
+            async with (
+                asyncio.timeout(seconds),
+                self._ask("GET", namespace, cluster, path) as answer,
+            ):
                 if answer.status != _OK:
                     return None
                 is_whole, tail = await _read_tail(answer)
@@ -96,14 +99,13 @@ class JobsApi:
             return None
         return whole_log(tail) if is_whole else end_of_log(tail)
 
-    def _get(
-        self, namespace: str, cluster: str, path: str
+    def _ask(
+        self, method: str, namespace: str, cluster: str, path: str
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        base = self._url.format(namespace=namespace, cluster=cluster)
+        url = f"{self._url.format(namespace=namespace, cluster=cluster)}/api/jobs/{path}"
         # A head must not send us on to others, with its token.
-        return self.session.get(
-            f"{base}/api/jobs/{path}", headers=self._headers(cluster), allow_redirects=False
-        )
+        headers = self._headers(cluster)
+        return self.session.request(method, url, headers=headers, allow_redirects=False)
 
     def _headers(self, cluster: str) -> dict[str, str]:
         if self._token is None or cluster != self._own:

@@ -15,7 +15,7 @@ from trainshed_controller.question import Question
 from trainshed_controller.release import UNKNOWN_SECONDS, holding_attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from trainshed_api.status import Reservation
     from trainshed_controller.cache import Cache
@@ -68,11 +68,18 @@ class Ledger:
         if cluster is None:
             return None, []
         now, clock = self._clock.now(), self._clock.monotonic()
-        orphans = self._orphans(key)
+        views = self._cache.runs.members(key.namespace, key.name)
+        # Of 10,000 RayJobs few are alive: they are looked for once.
+        alive = [
+            job
+            for job in self._cache.jobs.all()
+            if job.namespace == key.namespace and job.selector == key.name and not job.is_over
+        ]
+        orphans = self._orphans(key, alive)
         holding = [request_held(job.uid, job.run, held) for job, held in orphans]
         waiting = []
         broken: list[Broken] = []
-        for view in self._cache.runs.members(key.namespace, key.name):
+        for view in views:
             try:
                 request = _request_of(view)
             except Exception as error:  # what one run asks for is no matter of the others
@@ -92,20 +99,23 @@ class Ledger:
         pods = self._cache.pods.members(key.namespace, key.name)
         since = self._lacking.get(key, {})
         lacking = {uid: clock - began for uid, began in since.items()}
-        said = admit(cluster, pods, holding, waiting, self._others(key), lacking)
+        ours = {view.uid for view in views}
+        # RayJobs that are not ours to count.
+        others = [job.name for job in alive if job.owner not in ours and job.reservation is None]
+        said = admit(cluster, pods, holding, waiting, others, lacking)
         lacks = {uid: since.get(uid, clock) for uid, place in said.items() if place.lacks_pods}
         self._lacking[key] = lacks
-        for view in self._cache.runs.members(key.namespace, key.name):
+        for view in views:
             place = said.get(view.uid)
             if place is not None and place != self.places.get(view.uid):
                 self.places[view.uid] = place
                 enqueue(Key("run", view.namespace, view.name))
         return _AGAIN_SECONDS if lacks or orphans else None, broken
 
-    def _orphans(self, key: Key) -> list[tuple[RayJobView, Reservation]]:
+    def _orphans(
+        self, key: Key, alive: Sequence[RayJobView]
+    ) -> list[tuple[RayJobView, Reservation]]:
         """Return the RayJobs whose drivers may run and whose runs are gone, and what they hold."""
-        there = [job for job in self._cache.jobs.all() if job.namespace == key.namespace]
-        alive = [job for job in there if job.selector == key.name and not job.is_over]
         gone = self._cache.departed_jobs.of(key.namespace, key.name)
         orphans = (
             *(job for job in alive if not self._is_known(job)),
@@ -136,19 +146,6 @@ class Ledger:
             self._forget(job.uid)
             return False
         return over is False or seconds < grace + UNKNOWN_SECONDS
-
-    def _others(self, key: Key) -> list[str]:
-        """Return the names of live RayJobs on the cluster that are not ours to count."""
-        ours = {view.uid for view in self._cache.runs.members(key.namespace, key.name)}
-        return [
-            job.name
-            for job in self._cache.jobs.all()
-            if job.namespace == key.namespace
-            and job.selector == key.name
-            and not job.is_over
-            and job.owner not in ours
-            and job.reservation is None
-        ]
 
 
 def _request_of(view: RunView) -> Request | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from trainshed_api.json_object import JsonObject
@@ -119,6 +120,12 @@ class PodView:
     def identity(self) -> str:
         """Return what changes when the Pod or its container is another one; empty: not running."""
         return f"{self.uid}/{self.container}" if self.container and not self.ended else ""
+
+
+def running_head(pods: Iterable[PodView]) -> PodView | None:
+    """Return the head that runs now; None while none does."""
+    heads = (pod for pod in pods if pod.is_head and pod.identity)
+    return next((head for head in heads if not head.deleting), None)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainshed_controller.asking import question_of
-from trainshed_controller.model import EarlierDriver, Observed
+from trainshed_controller.model import EarlierDriver, Observed, running_head
 from trainshed_controller.release import cluster_of_attempt
 from trainshed_controller.render import shared_cluster
 from trainshed_controller.snapshots import SnapshotStore
@@ -134,7 +134,7 @@ class Observer:
             for pod in heads:
                 self._cache.pods.put(pod)
             same = next((pod for pod in heads if known and pod.identity == known), None)
-        return same or next((pod for pod in heads if pod.identity and not pod.deleting), None)
+        return same or running_head(heads)
 
     def _is_with_ray(self, view: RunView, newest: AttemptStatus, job: RayJobView | None) -> bool:
         """Say whether a head has the attempt's job: KubeRay says Running before it gives it one."""

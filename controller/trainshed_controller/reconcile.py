@@ -17,6 +17,7 @@ from trainshed_controller import status as states
 from trainshed_controller.begin import begin
 from trainshed_controller.model import Note, Plan
 from trainshed_controller.release import (
+    confirmed,
     holding_attempt,
     release_ended,
     release_reason,
@@ -150,9 +151,8 @@ def _after_the_end(view: RunView, seen: Observed, now: datetime) -> Plan:
     if holder and holder.end_time:
         if reason := release_reason(holder, seen, _grace_seconds(view), now):
             status, holder = released(status, holder, reason, now), None
-    elif (earlier := seen.earlier) and earlier.over:
-        known = next(each for each in status.attempts if each.number == earlier.number)
-        status = released(status, known, "JobOver", now)
+    else:
+        status = confirmed(status, seen, now)
     age = (now - ended).total_seconds() if ended else 0.0
     kept = _KEPT_SECONDS[status.holds("Complete")]
     left_over = tuple(job for job in seen.jobs if not job.is_over or age >= kept)

@@ -31,7 +31,7 @@ class Relay:
     async def send(self, request: web.Request) -> web.Response | None:
         """Return the holder's answer; None where this replica has to answer itself."""
         address = self._lease.holder.rpartition("/")[2]
-        if self._lease.is_held() or not address or _RELAYED in request.headers:
+        if self.acts() or not address or _RELAYED in request.headers:
             return None
         headers = {"Authorization": request.headers["Authorization"], _RELAYED: "yes"}
         body = await request.read()

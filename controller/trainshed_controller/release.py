@@ -104,12 +104,17 @@ def release_ended(
         if reason := release_reason(last, seen, grace_seconds, now):
             return released(status, last, reason, now), why
         return status, why or "its RayJob, its job or its Pods did not end yet"
-    if earlier and earlier.over:
-        known = next((each for each in status.attempts if each.number == earlier.number), None)
-        return released(status, known, "JobOver", now) if known else status, why
     if earlier and (earlier.over is False or earlier.asking):
         why = f"the driver of attempt {earlier.number} still runs"
-    return status, why
+    return confirmed(status, seen, now), why
+
+
+def confirmed(status: TrainingRunStatus, seen: Observed, now: datetime) -> TrainingRunStatus:
+    """Return the status after Ray said that the driver of an earlier attempt ended, if it did."""
+    if seen.earlier is None or not seen.earlier.over:
+        return status
+    known = next(each for each in status.attempts if each.number == seen.earlier.number)
+    return released(status, known, "JobOver", now)
 
 
 def released(
