@@ -18,12 +18,14 @@ from trainshed_controller.model import (
     GroupView,
     Observed,
     Place,
+    Plan,
     PodView,
     RayJobView,
     Room,
     RunView,
     Settings,
 )
+from trainshed_controller.reconcile import reconcile
 
 UID = "0123abcd-0000-4000-8000-000000000000"
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -47,6 +49,12 @@ CLASS_SPEC: dict[str, JsonValue] = {
 SETTINGS = Settings(
     progress_url="http://controller:8081", classes={"default": ClusterClass("default", CLASS_SPEC)}
 )
+
+
+def look(view: RunView, seen: Observed, at: float = 0.0) -> tuple[RunView, Plan]:
+    """Return the run after a look at it, and the plan."""
+    plan = reconcile(view, seen, SETTINGS, later(at))
+    return with_status(view, plan.status), plan
 
 
 def later(seconds: float) -> datetime:

@@ -9,6 +9,7 @@ from tests.controller.builders_view import (
     NOW,
     SETTINGS,
     later,
+    look,
     make_cluster,
     make_head,
     make_job,
@@ -19,18 +20,12 @@ from tests.controller.builders_view import (
 )
 from trainshed_api.status import AttemptStatus, TrainingRunStatus
 from trainshed_controller import status as states
-from trainshed_controller.model import Heard, Observed, Plan, Refusal, RunView
+from trainshed_controller.model import Heard, Refusal, RunView
 from trainshed_controller.reconcile import reconcile
 from trainshed_controller.status import Stamp
 
 RUNNING = make_job(deployment_status="Running", job_status="RUNNING")
 SETTINGS_WITH_OTHER = replace(SETTINGS, shared_clusters=frozenset({"other"}))
-
-
-def look(view: RunView, seen: Observed, at: float = 0.0) -> tuple[RunView, Plan]:
-    """Return the run after a look at it, and the plan."""
-    plan = reconcile(view, seen, SETTINGS, later(at))
-    return with_status(view, plan.status), plan
 
 
 def running(view: RunView) -> RunView:

@@ -4,6 +4,7 @@ import pytest
 
 from tests.controller.builders_view import (
     SETTINGS,
+    look,
     make_cluster,
     make_head,
     make_job,
@@ -14,7 +15,7 @@ from tests.controller.builders_view import (
 )
 from tests.controller.test_admission import PODS as READY_PODS
 from tests.controller.test_admission import TWO_GPU_PODS, make_request
-from tests.controller.test_reconcile import begun, look
+from tests.controller.test_reconcile import begun
 from trainshed_api.json_object import JsonObject, as_object
 from trainshed_controller.admission import admit, request_of
 from trainshed_controller.cache import Cache

@@ -10,8 +10,8 @@ from pydantic import JsonValue
 
 from tests.controller.builders_view import (
     NOW,
-    SETTINGS,
     later,
+    look,
     make_cluster,
     make_head,
     make_job,
@@ -19,17 +19,15 @@ from tests.controller.builders_view import (
     make_snapshot,
     make_view,
     make_worker,
-    with_status,
 )
 from trainshed_api.names import FAILED
 from trainshed_api.status import AttemptStatus
 from trainshed_controller.admission import admit, rooms_now
 from trainshed_controller.judge import Case, judge
 from trainshed_controller.merge_patch import merge_patch
-from trainshed_controller.model import GroupView, Heard, Observed, Plan, Room, RunView
+from trainshed_controller.model import GroupView, Heard, Room
 from trainshed_controller.packing import Request
 from trainshed_controller.queue import WorkQueue
-from trainshed_controller.reconcile import reconcile
 from trainshed_controller.views import read_pod, read_run
 
 if TYPE_CHECKING:
@@ -41,12 +39,6 @@ ON_ITS_OWN: JsonValue = {"dedicated": {}}
 
 def known(reason: str) -> pytest.MarkDecorator:
     return pytest.mark.xfail(strict=True, reason=reason)
-
-
-def look(view: RunView, seen: Observed, at: float = 0.0) -> tuple[RunView, Plan]:
-    """Return the run after a look at it, and the plan."""
-    plan = reconcile(view, seen, SETTINGS, later(at))
-    return with_status(view, plan.status), plan
 
 
 def test_a_wait_in_kueue_s_queue_is_no_failure_to_provision() -> None:

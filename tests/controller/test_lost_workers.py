@@ -3,19 +3,16 @@
 from dataclasses import replace
 
 from tests.controller.builders_view import (
-    SETTINGS,
-    later,
+    look,
     make_head,
     make_job,
     make_seen,
     make_snapshot,
     make_view,
     make_worker,
-    with_status,
 )
 from trainshed_api.snapshot import Snapshot
-from trainshed_controller.model import Heard, Observed, Plan, PodView, RunView
-from trainshed_controller.reconcile import reconcile
+from trainshed_controller.model import Heard, Observed, PodView, RunView
 
 JOB = make_job(job_status="RUNNING", deployment_status="Running")
 LOST = make_worker(index=7, node="node3")
@@ -24,11 +21,6 @@ TOLD = make_snapshot(hosts=(LOST.name, make_worker(index=8).name))
 
 def seen(told: Snapshot = TOLD, *gone: PodView) -> Observed:
     return make_seen(ray_job=JOB, snapshot=told, gone=gone, head=make_head())
-
-
-def look(view: RunView, what: Observed, seconds: float) -> tuple[RunView, Plan]:
-    plan = reconcile(view, what, SETTINGS, later(seconds))
-    return with_status(view, plan.status), plan
 
 
 def running() -> RunView:

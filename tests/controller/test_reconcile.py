@@ -6,8 +6,8 @@ import pytest
 
 from tests.controller.builders_view import (
     NOW,
-    SETTINGS,
     later,
+    look,
     make_head,
     make_job,
     make_seen,
@@ -19,16 +19,9 @@ from trainshed_api.records import CheckpointRecord
 from trainshed_api.snapshot import Snapshot
 from trainshed_api.status import TrainingRunStatus
 from trainshed_controller import status as states
-from trainshed_controller.model import Heard, Observed, Place, Plan, RunView
+from trainshed_controller.model import Heard, Place, RunView
 from trainshed_controller.pod_trouble import PodTrouble
-from trainshed_controller.reconcile import reconcile
 from trainshed_controller.release import must_stop
-
-
-def look(view: RunView, seen: Observed, at: float = 0.0) -> tuple[RunView, Plan]:
-    """Return the run after a look at it, and the plan."""
-    plan = reconcile(view, seen, SETTINGS, later(at))
-    return with_status(view, plan.status), plan
 
 
 def begun(**spec: object) -> RunView:

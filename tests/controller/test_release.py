@@ -10,6 +10,7 @@ from tests.controller.builders_view import (
     SETTINGS,
     UID,
     later,
+    look,
     make_cluster,
     make_head,
     make_job,
@@ -24,9 +25,8 @@ from trainshed_controller.begin import wants_room
 from trainshed_controller.cache import Cache, cluster_of
 from trainshed_controller.clock import Clock
 from trainshed_controller.ledger import Ledger
-from trainshed_controller.model import EarlierDriver, Key, Observed, Place, Plan, RunView
+from trainshed_controller.model import EarlierDriver, Key, Observed, Place, RunView
 from trainshed_controller.question import Question
-from trainshed_controller.reconcile import reconcile
 from trainshed_controller.release import is_shared, release_reason
 
 RUNNING = make_job(deployment_status="Running", job_status="RUNNING")
@@ -36,12 +36,6 @@ ENDED = AttemptStatus(
 )  # fmt: skip
 OWN = ENDED.model_copy(update={"ray_cluster": "digits-1-abcde"})
 HELD = Reservation(count=3, cpu=4.0, since=NOW, grace_seconds=60)
-
-
-def look(view: RunView, seen: Observed, at: float) -> tuple[RunView, Plan]:
-    """Return the run after a look at it, and the plan."""
-    plan = reconcile(view, seen, SETTINGS, later(at))
-    return with_status(view, plan.status), plan
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import pytest
 from tests.builders import make_run
 from tests.builders_later import make_later_spec
 from tests.controller.builders_view import (
-    SETTINGS,
     later,
+    look,
     make_job,
     make_seen,
     make_snapshot,
@@ -19,8 +19,7 @@ from tests.controller.builders_view import (
 )
 from trainshed_api.loading import Document
 from trainshed_api.status import AttemptStatus, TrainingRunStatus
-from trainshed_controller.model import Observed, Plan, RunView
-from trainshed_controller.reconcile import reconcile
+from trainshed_controller.model import RunView
 
 # What the first release wrote down of this spec.
 NAME = "all of the feed"
@@ -47,12 +46,6 @@ UNDER_WAY: dict[str, Document] = {
     },
     "it never began": {"phase": "Queued"},
 }
-
-
-def look(view: RunView, seen: Observed, at: float) -> tuple[RunView, Plan]:
-    """Return the run after a look at it, and the plan."""
-    plan = reconcile(view, seen, SETTINGS, later(at))
-    return with_status(view, plan.status), plan
 
 
 def under_way(case: str, **changed: object) -> RunView:
