@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from trainshed.cli.run_location import is_address
+
 if TYPE_CHECKING:
     from trainshed.projects.new_project import Task
 
@@ -34,7 +36,7 @@ def init(folder: Path, source: str, label: str | None, task: Task | None) -> Non
     """
     from trainshed.projects.new_project import write_project
 
-    if "://" not in source:
+    if not is_address(source):
         source = str(Path(source).absolute())
     for line in write_project(folder, source, label, task):
         click.echo(line)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from trainshed.cli.cluster import access_options, connect
-from trainshed.cli.run_location import is_place, open_place
-from trainshed.display.formatting import say_duration
+from trainshed.cli.run_location import is_address, is_place, open_place
+from trainshed.display.formatting import say_duration, say_moment
 from trainshed.jobs.cluster_error import ClusterError
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.names import EXIT_INVALID, EXIT_TRY_AGAIN
@@ -122,7 +122,7 @@ def logs(
     With the NAME of a run on this machine, or the path or address of a run's FOLDER, print the
     logs that the driver and the workers of its last attempt stored there.
     """
-    local = None if "://" in named else _local(named)
+    local = None if is_address(named) else _local(named)
     if local or is_place(named):
         if follow:
             raise click.UsageError(f"--follow: got the folder {named}; expected a job ID")
@@ -235,4 +235,4 @@ def _line(job: Job, width: int) -> str:
 
 
 def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return say_moment(datetime.fromtimestamp(seconds))  # in the time zone of this machine

@@ -12,6 +12,7 @@ import click
 
 from trainshed.cli.data_options import format_options
 from trainshed.cli.printing import print_lines, print_table
+from trainshed.cli.run_location import is_address
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ BATCH_ROWS = 1024
 
 def _as_path(ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:  # noqa: ARG001 - a callback
     """Return the path of the output; as a path, an address would name a folder `s3:`."""
-    if value and "://" in value:
+    if value and is_address(value):
         expected = "a path on this machine. Write the file here, and copy it to the address"
         raise SpecError([Problem("--output", value, expected)])
     return Path(value) if value else None

@@ -19,7 +19,7 @@ ARGUMENT = "FOLDER"
 
 def place_of(ctx: click.Context, param: click.Parameter, value: str) -> Folder:
     """Return the folder of an argument: an existing one, or one in a bucket; a callback."""
-    if not _is_address(value):
+    if not is_address(value):
         click.Path(exists=True, file_okay=False).convert(value, param, ctx)
     return open_place(value)
 
@@ -36,7 +36,7 @@ def is_place(text: str) -> bool:
     """Say whether a text names a folder rather than something else that has a name."""
     from pathlib import Path
 
-    return _is_address(text) or Path(text).is_dir()
+    return is_address(text) or Path(text).is_dir()
 
 
 @contextlib.contextmanager
@@ -50,5 +50,6 @@ def storage_errors() -> Iterator[None]:
         raise click.BadParameter(text, param_hint=ARGUMENT) from error
 
 
-def _is_address(text: str) -> bool:
+def is_address(text: str) -> bool:
+    """Return whether a text is an address rather than a path of this machine."""
     return "://" in text

@@ -33,8 +33,9 @@ def bar(
     )
     console = Console(file=stream)
     with Progress(*columns, console=console, transient=True, disable=not stream.isatty()) as shown:
-        all_bytes = sum(fragment.num_bytes for fragment in fragments)
-        task = shown.add_task(doing, total=all_bytes if fragments else None)
+        is_known = fragments and stream.isatty()
+        all_bytes = sum(fragment.num_bytes for fragment in fragments) if is_known else None
+        task = shown.add_task(doing, total=all_bytes)
 
         def told(fragment: Fragment) -> None:
             shown.advance(task, fragment.num_bytes)

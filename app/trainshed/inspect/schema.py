@@ -114,11 +114,11 @@ def _of_made(given: GeneratedRows) -> Schema:
 
 
 def _of_files(source: Source, columns: tuple[ColumnInfo, ...], *, has_transforms: bool) -> Schema:
-    sizes = [fragment.num_bytes for fragment in source.fragments]
+    sizes = source.fragments.num_bytes.tolist()
     return Schema(
         format=source.scan.format,
         files=len(source.files),
-        bytes=sum(file.bytes for file in source.files),
+        bytes=int(source.files.num_bytes.sum(dtype="int64")),
         rows=source.rows,
         likely_rows=source.about_rows,
         columns=columns,

@@ -70,11 +70,9 @@ def read_local_run(folder: Folder) -> LocalRun | None:
         claim = run.attempt(number).stat(CLAIM)
         if claim is None:
             continue
-        result = _result(folder)
-        is_known = result is not None and result.attempt == number
         if run.is_alive(number):
             status, ended = "Running", None
-        elif result is not None and is_known:
+        elif (result := _result(folder)) and result.attempt == number:
             status, ended = result.outcome, result.finished_at.timestamp()
         else:
             status, ended = "Interrupted", None

@@ -101,8 +101,7 @@ def _share_files(one: Source, other: Source) -> bool:
     stores = [(scan.root, scan.store_options.endpoint, scan.store_options.query) for scan in (a, b)]
     if stores[0] != stores[1]:
         return False
-    names = {file.path for file in one.files}
-    return a.format == b.format or not names.isdisjoint(file.path for file in other.files)
+    return a.format == b.format or not set(one.files.names).isdisjoint(other.files.names)
 
 
 def _other_positions(one: _Part, other: _Part) -> Iterator[Problem]:

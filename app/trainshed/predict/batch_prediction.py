@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+import pyarrow as pa
 from pydantic import Field, JsonValue
 
 from trainshed.data.sources.column_arrays import num_rows
@@ -49,8 +50,8 @@ class BatchPrediction:
     ) -> None:
         self._model = model
         self._given = given
-        self._batch_rows = batch_rows
         self._with_scores = with_scores
+        self._how = given.unrounded().reading(batch_rows)
 
     @property
     def fragments(self) -> Sequence[Fragment]:
@@ -87,8 +88,7 @@ class BatchPrediction:
         return rows
 
     def _predicted(self, fragment: Fragment) -> Iterator[Columns]:
-        how = self._given.unrounded().reading(self._batch_rows)
-        for table in read_untransformed(how, fragment):
+        for table in read_untransformed(self._how, fragment):
             if num_rows(table):
                 try:
                     predicted = self._model.predict_table(_plain(table))
@@ -138,9 +138,15 @@ def open_rows(
     types = _text_features(model) if form == "csv" else {}
     types |= as_object(known.pop("types", None))
     given = open_files(text, form, options, columns, known)
-    names = set(schema.names if (schema := given.source.scan.schema or given.source.schema) else ())
-    # A label that trained need not be there, and options of the command go first.
-    there = {name: kind for name, kind in types.items() if name in names}
+    schema = given.source.scan.schema or given.source.schema or pa.schema([])
+    # A label that trained need not be there, and options of the command go first. Files whose
+    # texts were found to be texts are not opened again for them.
+    there = {
+        name: kind
+        for name, kind in types.items()
+        if name in schema.names
+        and not (kind == "string" and pa.types.is_string(schema.field(name).type))
+    }
     return open_files(text, form, options, columns, {**known, "types": there}) if there else given
 
 

@@ -52,15 +52,18 @@ class TrainedModel:
         self.manifest = manifest
         self._about = manifest.prediction
         spec = DatasetSpec.model_validate({**self._about.dataset, "read": _ROWS})
-        self._plan = plan_dataset("train", spec, None, None, CacheMemory(0, 0), 1)
-        if are_grouped(self._plan.transforms):
+        plan = plan_dataset("train", spec, None, None, CacheMemory(0, 0), 1)
+        if are_grouped(plan.transforms):
             expected = (
                 "transforms that need no other rows. Load the weights in your own code: the file "
                 f"{store.model_name(manifest)} of {checkpoint}"
             )
             raise SpecError([Problem(RUN, "a run with transforms of groups", expected)])
+        # A filter selects the rows to train on; each row gets a prediction.
+        self._transforms = [each for each in plan.transforms if each.kind != "filter"]
+        self._types = {name: t for each in manifest.columns.values() for name, t in each.items()}
         with local_checkpoint(checkpoint, manifest) as folder:
-            self._predictor = _load(folder, manifest, self._plan, device)
+            self._predictor = _load(folder, manifest, plan, device)
 
     @property
     def model(self) -> object:
@@ -81,9 +84,7 @@ class TrainedModel:
 
     def predict_table(self, table: Columns) -> Columns:
         """Return the predictions for a table as it was read."""
-        # A filter selects the rows to train on; each row gets a prediction.
-        functions = [each for each in self._plan.transforms if each.kind != "filter"]
-        columns = self._as_trained(transform(table, functions))
+        columns = self._as_trained(transform(table, self._transforms))
         try:
             found = self._predictor.predict(columns)
         except (ValueError, DataError) as error:
@@ -96,12 +97,9 @@ class TrainedModel:
 
     def _as_trained(self, columns: Columns) -> Columns:
         """Return numbers in the types that the training function was given, if these hold them."""
-        types = {
-            name: kind for each in self.manifest.columns.values() for name, kind in each.items()
-        }
         found = dict(columns)
         for name, array in columns.items():
-            wanted = types.get(name, "object")
+            wanted = self._types.get(name, "object")
             if array.dtype.kind in "mM" and np.dtype(wanted).kind in "biuf":
                 raise DataError(
                     f"column {name}: got {array.dtype}; expected {wanted}, as in training"

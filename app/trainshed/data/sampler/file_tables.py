@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import islice
+from itertools import islice, repeat
 from operator import eq
 from typing import TYPE_CHECKING, TypeVar, overload
 
@@ -149,8 +149,13 @@ class FileTable(Compact[File]):
     def digest(self) -> str:
         """Return the SHA-256 of the identity of all files."""
         found = hashlib.sha256()
-        for each in self:
-            found.update(f"{each.path} {each.bytes} {each.rows} {each.groups}\n".encode())
+        rows = repeat(UNKNOWN_ROWS) if self._rows is None else self._rows.tolist()
+        groups = repeat(0) if self._groups is None else self._groups.tolist()
+        for name, size, count, each in zip(
+            self.names, self.num_bytes.tolist(), rows, groups, strict=False
+        ):
+            known = None if count == UNKNOWN_ROWS else count
+            found.update(f"{name} {size} {known} {each}\n".encode())
         return found.hexdigest()
 
 

@@ -35,7 +35,7 @@ from trainshed.storage.addresses import is_remote
 from trainshed_api.errors import Problem, SpecError, one_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from trainshed.data.sources.column_arrays import Columns
     from trainshed.data.sources.listing import Found
@@ -88,7 +88,7 @@ def open_source(  # noqa: PLR0913 - files, and what of them is read
     footers: Iterable[pq.FileMetaData] = read_footers(files, field, access)
     if where is not None:  # whose literals have the types of all files
         footers = held = list(footers)
-    facts, digest, rows, groups = ColumnFacts(), hashlib.sha256(), array("q"), array("q")
+    facts, digest, rows, groups = ColumnFacts(columns), hashlib.sha256(), array("q"), array("q")
 
     def fragments_of_all() -> Iterator[Fragment]:
         for number, (file, footer) in enumerate(zip(files, footers, strict=True)):
@@ -100,7 +100,10 @@ def open_source(  # noqa: PLR0913 - files, and what of them is read
             digest.update(f"{name} {file.bytes} {footer.num_rows}\n".encode())
             yield from cut(file.where, number, footer)
 
-    fragments = FragmentTable(fragments_of_all(), files.paths, files.versions)
+    if where is None:
+        fragments = FragmentTable(fragments_of_all(), files.paths, files.versions)
+    else:
+        made = list(fragments_of_all())
     schemas = facts.schemas()
     known = dict.fromkeys(name for each in schemas for name in each.schema.names)
     for column in columns:
@@ -111,14 +114,14 @@ def open_source(  # noqa: PLR0913 - files, and what of them is read
         refuse_twins(each, f"{field}.path", _TWINS, wanted)
     schema = unified_schema(schemas, f"{field}.path", _REMEDY, wanted)
     if where is not None:
-        met = (each for each in fragments if _may_meet(where, each, held[each.file], schema))
+        met = (each for each in made if _may_meet(where, each, held[each.file], schema))
         fragments = FragmentTable(met, files.paths, files.versions)
     if not fragments:
         if where:
             expected = "a condition that at least one row of the files meets"
             raise SpecError([Problem(f"{field}.{where_name}", "no rows", expected)])
         raise SpecError([Problem(f"{field}.path", str(at), "files with at least one row")])
-    floats = facts.with_missing(schema, columns, access)
+    floats = facts.with_missing(schema, access)
     integers = facts.beyond_floats(schema, floats)
     is_alike = len(schemas) == 1 or all(conforms(each.schema, schema, wanted) for each in schemas)
     scan = Scan(
@@ -151,9 +154,13 @@ class _Layout:
 
 
 class ColumnFacts:
-    """What footers say of the columns of files: footers are large, and one is held per schema."""
+    """What footers say of the columns of files: footers are large, and one is held per schema.
 
-    def __init__(self) -> None:
+    columns: to look at; empty for all.
+    """
+
+    def __init__(self, columns: Collection[str] = ()) -> None:
+        self._columns = columns
         self._layouts: list[_Layout] = []
         self._lacking: set[str] = set()
         self._large: set[str] = set()
@@ -184,9 +191,10 @@ class ColumnFacts:
                 return layout
         schema = footer.schema.to_arrow_schema()
         for layout in self._layouts:  # metadata such as those of pandas differ in each file
-            if schema.remove_metadata() == layout.schema.remove_metadata():
+            if schema.equals(layout.schema):
                 return layout
-        columns = {each.name: each for each in schema if _may_become_floats(each.type)}
+        asked = (each for each in schema if not self._columns or each.name in self._columns)
+        columns = {each.name: each for each in asked if _may_become_floats(each.type)}
         paths = (footer.schema.column(number).path for number in range(footer.num_columns))
         leaves = [(number, columns[path]) for number, path in enumerate(paths) if path in columns]
         self._layouts.append(_Layout(where, footer, schema, leaves))
@@ -199,16 +207,13 @@ class ColumnFacts:
         """Return each schema of files with rows, or of all files if none has rows."""
         return [FileSchema(each.where, each.schema) for each in self._filled() or self._layouts]
 
-    def with_missing(
-        self, schema: pa.Schema, columns: Sequence[str] = (), access: FileAccess = ACCESS
-    ) -> frozenset[str]:
+    def with_missing(self, schema: pa.Schema, access: FileAccess = ACCESS) -> frozenset[str]:
         """Return nullable columns of integers and booleans that lack values.
 
         Footers mostly tell; otherwise a column is searched up to the first missing value.
 
         Args:
             schema: of all files; a file of a table may lack columns, which have no values there.
-            columns: to check, among those in the schema; empty for all.
             access: to the storage.
 
         Raises:
@@ -217,7 +222,7 @@ class ColumnFacts:
         asked = {
             each.name
             for each in schema
-            if becomes_floats(each.type) and (not columns or each.name in columns)
+            if becomes_floats(each.type) and (not self._columns or each.name in self._columns)
         }
         found = asked & self._lacking
         for each in self._filled():

@@ -53,7 +53,7 @@ class Delta(Table):
         partitions: list[dict[str, object]] = [each.get("partition") or {} for each in added]
         fragments: list[Fragment] = []
         described: list[File] = []
-        facts, footers = ColumnFacts(), read_footers(files, field, access)
+        facts, footers = ColumnFacts(read.columns), read_footers(files, field, access)
         for number, (file, footer) in enumerate(zip(files, footers, strict=True)):
             facts.add(file.where, footer)
             described.append(describe(file, footer))
@@ -65,7 +65,7 @@ class Delta(Table):
         asked = set(read.columns or schema.names)
         stored = asked.difference(*partitions)
         in_files = pa.schema([each for each in schema if each.name in stored])
-        floats = facts.with_missing(in_files, access=access)
+        floats = facts.with_missing(in_files, access)
         floats |= {
             name
             for each in partitions

@@ -181,7 +181,7 @@ def _cut(
     by_path = dict(zip(plain, footers, strict=True))
     files: list[File] = []
     fragments: list[Fragment] = []
-    facts = ColumnFacts()
+    facts = ColumnFacts(columns)
     lacking: set[str] = set()
     for number, (where, task) in enumerate(sorted(snapshot.tasks.items())):
         file, footer = task.file, by_path.get(where)
@@ -200,7 +200,7 @@ def _cut(
             rows = None if deletes else file.record_count
             fragments.append(Fragment(where, number, (), rows, size, constants=constants))
     assert scan.schema
-    counted = facts.with_missing(scan.schema, columns, access)
+    counted = facts.with_missing(scan.schema, access)
     floats = counted | {
         each.name
         for each in scan.schema
