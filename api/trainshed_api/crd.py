@@ -101,7 +101,6 @@ def _column(name: str, kind: str, path: str, description: str, *, priority: int)
 
 def _root() -> JsonObject:
     model = TrainingRun.model_json_schema(by_alias=True)
-    status = TrainingRunStatus.model_json_schema(by_alias=True)
     spec = convert(as_object(as_object(model["properties"])["spec"]), as_object(model["$defs"]))
     root: JsonObject = {
         "description": "One training run.",
@@ -112,11 +111,17 @@ def _root() -> JsonObject:
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
             "spec": spec,
-            "status": _without_defaults(convert(status, as_object(status["$defs"]))),
+            "status": status_schema(),
         },
     }
     _put_rules(root)
     return root
+
+
+def status_schema() -> JsonObject:
+    """Return the schema of the status, without rules."""
+    status = TrainingRunStatus.model_json_schema(by_alias=True)
+    return _without_defaults(convert(status, as_object(status["$defs"])))
 
 
 def convert(schema: JsonObject, definitions: JsonObject) -> JsonObject:

@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from trainshed_api import names
-from trainshed_api.crd import render_crd
+from trainshed_api.crd import status_schema
 from trainshed_api.json_object import as_object
 from trainshed_controller.connection import JOBS, RUNS
 from trainshed_controller.errors import ApiError
@@ -51,15 +51,8 @@ def complaint_about_runs(openapi: JsonObject) -> str:
 
     openapi: the API server's document about its group.
     """
-    crd = as_object(render_crd()["spec"])
-    versions = crd["versions"]
-    assert isinstance(versions, list)
-    schema = as_object(as_object(as_object(versions[0])["schema"])["openAPIV3Schema"])
-    status = as_object(as_object(schema["properties"])["status"])
-    return _complaint(
-        openapi, names.KIND, "status", status,
-        "Apply the CRD of this release, or upgrade the release that installed it",
-    )  # fmt: skip
+    remedy = "Apply the CRD of this release, or upgrade the release that installed it"
+    return _complaint(openapi, names.KIND, "status", status_schema(), remedy)
 
 
 def complaint_about_jobs(openapi: JsonObject) -> str:
