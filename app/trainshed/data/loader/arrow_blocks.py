@@ -80,10 +80,11 @@ def from_block(block: Block) -> Columns:
     else:
         doubtful = [each.name for each in block.schema if _may_round(block, each)]
         others = [name for name in block.column_names if name not in doubtful]
-        columns = accessor.to_numpy(others)  # type: ignore[assignment]
+        found: Columns = accessor.to_numpy(others)  # type: ignore[assignment]
         for name, array in from_arrow(block.select(doubtful)).items():
             is_masked = isinstance(array, np.ma.MaskedArray)
-            columns[name] = as_objects(array.tolist()) if is_masked else array
+            found[name] = as_objects(array.tolist()) if is_masked else array
+        columns = {name: found[name] for name in block.column_names}
     columns.pop(POSITION, None)
     return columns
 
