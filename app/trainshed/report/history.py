@@ -40,33 +40,6 @@ class AttemptRow:
     ended: str
 
 
-@dataclass(frozen=True)
-class CheckpointRow:
-    """One checkpoint in the table."""
-
-    step: str
-    epoch: str
-    blocked: str
-    path: str
-    marks: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class CheckpointList:
-    """The checkpoints that are listed, and a word on those that are not."""
-
-    rows: tuple[CheckpointRow, ...]
-    summary: str
-
-
-@dataclass(frozen=True)
-class HistoryNote:
-    """Something out of the ordinary, and when."""
-
-    when: str
-    words: str
-
-
 def list_attempts(run: RunData) -> Iterator[AttemptRow]:
     """One row for each attempt."""
     for attempt in run.attempts:
@@ -87,34 +60,23 @@ def list_attempts(run: RunData) -> Iterator[AttemptRow]:
         )
 
 
-def list_checkpoints(run: RunData) -> CheckpointList:
-    """The newest checkpoints first."""
-    events = [e for a in run.attempts for e in a.events if isinstance(e, CheckpointSaved)]
+def list_checkpoints(run: RunData) -> list[tuple[CheckpointSaved, list[str]]]:
+    """Return all checkpoints and their marks, the newest first."""
     best = find_best(run)
     last = run.result.checkpoint.path if run.result and run.result.checkpoint else None
-    rows = []
-    for event in reversed(events[-MAX_CHECKPOINTS:]):
-        marks = []
-        if event.path == last:
-            marks.append("last")
-        if best and best.step is not None and best.step == event.step:
-            marks.append("best")
-        if event.path in run.removed:
-            marks.append("removed")
-        rows.append(
-            CheckpointRow(
-                step=say_count(event.step),
-                epoch=say_count(event.epoch),
-                blocked=say_duration(event.blocked_seconds),
-                path=event.path.removeprefix(f"{run.folder}/"),
-                marks=tuple(marks),
-            )
-        )
-    left_out = f", newest {MAX_CHECKPOINTS} shown" if len(events) > MAX_CHECKPOINTS else ""
-    return CheckpointList(tuple(rows), f"{len(events)} written{left_out}")
+    found = []
+    for event in (event for attempt in run.attempts for event in attempt.events):
+        if isinstance(event, CheckpointSaved):
+            marks = {
+                "last": event.path == last,
+                "best": best and best.step is not None and best.step == event.step,
+                "removed": event.path in run.removed,
+            }
+            found.append((event, [mark for mark, holds in marks.items() if holds]))
+    return found[::-1]
 
 
-def list_notes(run: RunData) -> list[HistoryNote]:
+def list_notes(run: RunData) -> list[tuple[str, str]]:
     """Interruptions, warnings, stops and ends in order; the same words in a row become one note."""
     told: list[tuple[float, str, int]] = []
     for attempt in run.attempts:
@@ -125,13 +87,11 @@ def list_notes(run: RunData) -> list[HistoryNote]:
             elif words:
                 told.append((event.time, words, 1))
     notes = [
-        HistoryNote(say_moment(time), f"{words} ({count} times)" if count > 1 else words)
+        (say_moment(time), f"{words} ({count} times)" if count > 1 else words)
         for time, words, count in told[:MAX_NOTES]
     ]
     if len(told) > MAX_NOTES:
-        notes.append(
-            HistoryNote("", f"and {len(told) - MAX_NOTES:,} more, see attempts/N/metrics.jsonl")
-        )
+        notes.append(("", f"and {len(told) - MAX_NOTES:,} more, see attempts/N/metrics.jsonl"))
     return notes
 
 

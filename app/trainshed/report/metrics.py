@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from trainshed.display.formatting import say_number, say_place
+from trainshed.display.formatting import say_place
 from trainshed.report.load import RunData
 from trainshed_api.progress import Evaluated, Progress
 
@@ -28,16 +28,6 @@ ASKED_FIRST = ("accuracy", "acc", "f1", "auc", "loss")
 
 
 @dataclass(frozen=True)
-class MetricRow:
-    """One metric in the table."""
-
-    name: str
-    last: str
-    lowest: str
-    highest: str
-
-
-@dataclass(frozen=True)
 class BestMetric:
     """The key figure of the run and where it was reached."""
 
@@ -47,7 +37,7 @@ class BestMetric:
     step: int | None
 
 
-def list_metrics(run: RunData) -> Iterator[MetricRow]:
+def list_metrics(run: RunData) -> Iterator[tuple[str, *tuple[float | None, ...]]]:
     """Every metric that was reported or is in the result, evaluated ones first."""
     values: dict[str, list[float]] = {}
     for event in _measured(run):
@@ -58,12 +48,7 @@ def list_metrics(run: RunData) -> Iterator[MetricRow]:
         seen = values.get(name, [])
         finite = [value for value in seen if math.isfinite(value)]
         last = final.get(name, seen[-1] if seen else None)
-        yield MetricRow(
-            name=name,
-            last=say_number(last),
-            lowest=say_number(min(finite, default=last)),
-            highest=say_number(max(finite, default=last)),
-        )
+        yield name, last, min(finite, default=last), max(finite, default=last)
 
 
 def find_best(run: RunData) -> BestMetric | None:

@@ -1,14 +1,13 @@
-"""Put a run's run into the words and numbers that the template shows.
-
-Pure: run in, page out. Nothing here is HTML; the template escapes all of it.
-"""
+"""Selects what the page of a run shows; the template formats and escapes it."""
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 
 import yaml
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from trainshed import __version__
 from trainshed.display.formatting import (
@@ -20,31 +19,23 @@ from trainshed.display.formatting import (
     say_percent,
 )
 from trainshed.display.time_budget import LEAST_SECONDS_FOR_GOODPUT, split_time
-from trainshed.report.bad_record_rows import BadRow, list_bad_records
 from trainshed.report.curves import Curves, collect_curves
-from trainshed.report.figures import (
-    ShownConfusion,
-    ShownImportance,
-    show_confusion,
-    show_importance,
-)
+from trainshed.report.figures import show_confusion, show_importance
 from trainshed.report.history import (
+    MAX_CHECKPOINTS,
     MAX_NOTES,
-    AttemptRow,
-    CheckpointRow,
-    HistoryNote,
     list_attempts,
     list_checkpoints,
     list_notes,
 )
-from trainshed.report.interruptions import LossRow, list_losses
+from trainshed.report.interruptions import list_losses
 from trainshed.report.load import Gallery, Picture, RunData
-from trainshed.report.metrics import MetricRow, find_best, list_metrics
-from trainshed.report.plots import Drawing, draw_chart
-from trainshed.report.provenance import FactGroup, list_provenance
+from trainshed.report.metrics import find_best, list_metrics
+from trainshed.report.plots import draw_chart
+from trainshed.report.provenance import list_provenance
 from trainshed.storage.training_figures import Confusion, Importance
 from trainshed_api.progress import Progress
-from trainshed_api.records import ResultRecord
+from trainshed_api.records import ResultRecord, bad_records_of, most_bad_records
 
 TONES = {"Succeeded": "good", "Failed": "bad"}
 # Pictures up to this width are shown with hard pixels; larger ones as photographs.
@@ -60,123 +51,41 @@ class Tile:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class TimeRow:
-    """One bucket of the time budget; `colour` is the end of a CSS variable's name."""
-
-    label: str
-    meaning: str
-    colour: str
-    seconds: str
-    share: str
-    percent: float
-
-
-@dataclass(frozen=True)
-class StageRow:
-    """One stage of a dataset's rows on their way to a device."""
-
-    dataset: str
-    stage: str
-    seconds: str
-    rows: str
-    row: str
-
-
-@dataclass(frozen=True)
-class ShownPicture:
-    """One example with everything that the page needs to show it without another file."""
-
-    data_uri: str
-    caption: str
-    alt: str
-    good: bool | None
-    is_tiny: bool
-
-
-@dataclass(frozen=True)
-class ShownGallery:
-    """The examples of one name."""
-
-    name: str
-    summary: str
-    pictures: tuple[ShownPicture, ...]
-
-
-@dataclass(frozen=True)
-class Page:
-    """Everything that the template shows, in its order."""
-
-    name: str
-    outcome: str
-    tone: str
-    subtitle: str
-    message: str
-    tiles: tuple[Tile, ...]
-    charts: tuple[Drawing, ...]
-    has_trend: bool
-    has_checkpoints: bool
-    has_resumes: bool
-    time: tuple[TimeRow, ...]
-    time_description: str
-    stages: tuple[StageRow, ...]
-    waits_for: str
-    galleries: tuple[ShownGallery, ...]
-    importances: tuple[ShownImportance, ...]
-    confusions: tuple[ShownConfusion, ...]
-    metrics: tuple[MetricRow, ...]
-    attempts: tuple[AttemptRow, ...]
-    losses: tuple[LossRow, ...]
-    bad_records: tuple[BadRow, ...]
-    notes: tuple[HistoryNote, ...]
-    checkpoints: tuple[CheckpointRow, ...]
-    checkpoints_summary: str
-    provenance: tuple[FactGroup, ...]
-    spec_yaml: str
-    version: str
-    folder: str
-
-
-def compose_page(run: RunData) -> Page:
-    """The page for one run."""
-    curves = collect_curves(run.attempts, run.step_name)
-    result = run.result
+def render_page(run: RunData) -> str:
+    """Return the page for a run as HTML; every text in it is escaped."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {each.__name__: each for each in FILTERS}
+    result, checkpoints = run.result, list_checkpoints(run)
     outcome = result.outcome if result else "Running"
-    time = tuple(_time_rows(result))
-    checkpoints = list_checkpoints(run)
-    return Page(
-        name=run.provenance.name,
+    curves = collect_curves(run.attempts, run.step_name)
+    return environment.get_template("template.html.j2").render(
+        run=run,
         outcome=outcome,
         tone=TONES.get(outcome, "calm"),
         subtitle=_subtitle(run),
         message=result.message if result else _say_unfinished(run),
-        tiles=tuple(_tiles(run, curves)),
-        charts=tuple(draw_chart(chart) for chart in curves.charts),
-        has_trend=curves.has_trend,
-        has_checkpoints=any(chart.checkpoints for chart in curves.charts),
-        has_resumes=any(chart.resumes for chart in curves.charts),
-        time=time,
-        time_description="; ".join(f"{row.label} {row.share}" for row in time),
-        stages=tuple(_stage_rows(result)),
-        waits_for=(result.waits_for or "") if result else "",
-        galleries=tuple(_show_gallery(gallery) for gallery in run.galleries),
-        importances=tuple(
-            show_importance(figure) for figure in run.figures if isinstance(figure, Importance)
-        ),
-        confusions=tuple(
-            show_confusion(figure) for figure in run.figures if isinstance(figure, Confusion)
-        ),
-        metrics=tuple(list_metrics(run)),
-        attempts=tuple(list_attempts(run)),
-        losses=tuple(islice(list_losses(run), MAX_NOTES)),
-        bad_records=tuple(list_bad_records(run)),
-        notes=tuple(list_notes(run)),
-        checkpoints=tuple(checkpoints.rows),
-        checkpoints_summary=checkpoints.summary,
-        provenance=tuple(list_provenance(run)),
+        tiles=list(_tiles(run, curves)),
+        curves=curves,
+        time=split_time(result.seconds.by_bucket(), result.wall_seconds) if result else [],
+        tiny_width=TINY_WIDTH,
+        importances=[each for each in run.figures if isinstance(each, Importance)],
+        confusions=[each for each in run.figures if isinstance(each, Confusion)],
+        metrics=list(list_metrics(run)),
+        attempts=list(list_attempts(run)),
+        losses=list(islice(list_losses(run), MAX_NOTES)),
+        bad_records=most_bad_records(bad_records_of(each.events) for each in run.attempts),
+        notes=list_notes(run),
+        checkpoints=checkpoints,
+        shown_checkpoints=checkpoints[:MAX_CHECKPOINTS],
+        provenance=list_provenance(run),
         spec_yaml=yaml.safe_dump(run.provenance.spec, sort_keys=False, allow_unicode=True),
         version=__version__,
-        folder=str(run.folder),
     )
 
 
@@ -233,59 +142,8 @@ def _say_steps(result: ResultRecord | None, progress: Progress | None) -> str:
     return f"{source.step or 0:,}{total}"
 
 
-def _time_rows(result: ResultRecord | None) -> Iterator[TimeRow]:
-    if result:
-        for part in split_time(result.seconds.by_bucket(), result.wall_seconds):
-            yield TimeRow(
-                label=part.label,
-                meaning=part.meaning,
-                colour=part.bucket if part.bucket in COLOURED else "other",
-                seconds=f"{part.seconds:,.1f}",
-                share=say_percent(part.percent),
-                percent=round(part.percent, 3),
-            )
-
-
-def _stage_rows(result: ResultRecord | None) -> Iterator[StageRow]:
-    for each in result.data if result else ():
-        yield StageRow(
-            dataset=each.dataset,
-            stage=each.stage,
-            seconds=f"{each.seconds:,.1f}",
-            rows=say_count(each.rows) if each.rows else MISSING,
-            row=f"{1000 * each.seconds / each.rows:.3g} ms" if each.rows else MISSING,
-        )
-
-
-COLOURED = {
-    "training",
-    "waitingForData",
-    "evaluating",
-    "checkpointing",
-    "starting",
-    "stopping",
-    "lost",
-}
-
-
-def _show_gallery(gallery: Gallery) -> ShownGallery:
-    pictures = tuple(_show_picture(gallery.name, picture) for picture in gallery.pictures)
-    return ShownGallery(gallery.name, _summarise(gallery), pictures)
-
-
-def _show_picture(name: str, picture: Picture) -> ShownPicture:
-    encoded = base64.b64encode(picture.png).decode("ascii")
-    verdict = "" if picture.good is not False else ", wrong"
-    return ShownPicture(
-        data_uri=f"data:image/png;base64,{encoded}",
-        caption=picture.caption,
-        alt=f"Example of {name}: {picture.caption or 'no caption'}{verdict}",
-        good=picture.good,
-        is_tiny=picture.width <= TINY_WIDTH,
-    )
-
-
-def _summarise(gallery: Gallery) -> str:
+def summarise(gallery: Gallery) -> str:
+    """Return how many examples are right, and how many are shown."""
     judged: Sequence[bool] = [p.good for p in gallery.pictures if p.good is not None]
     parts = []
     if judged:
@@ -293,3 +151,21 @@ def _summarise(gallery: Gallery) -> str:
     if gallery.total > len(gallery.pictures):
         parts.append(f"{len(gallery.pictures)} of {gallery.total} shown")
     return ", ".join(parts)
+
+
+def data_uri(picture: Picture) -> str:
+    """Return a picture as an address that needs no other file."""
+    return f"data:image/png;base64,{base64.b64encode(picture.png).decode('ascii')}"
+
+
+FILTERS: tuple[Callable[..., object], ...] = (
+    say_count,
+    say_duration,
+    say_number,
+    say_percent,
+    draw_chart,
+    show_confusion,
+    show_importance,
+    summarise,
+    data_uri,
+)

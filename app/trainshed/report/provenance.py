@@ -1,7 +1,6 @@
 """List what a run was made from: code, versions, machine, data. Pure."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from trainshed.display.formatting import say_bytes, say_moment
 from trainshed.report.load import RunData
@@ -10,18 +9,10 @@ from trainshed_api.records import DataRecord
 Fact = tuple[str, str]
 
 
-@dataclass(frozen=True)
-class FactGroup:
-    """Facts under one heading."""
-
-    title: str
-    facts: tuple[Fact, ...]
-
-
-def list_provenance(run: RunData) -> Iterator[FactGroup]:
-    """The groups of facts that are known, each with at least one fact."""
+def list_provenance(run: RunData) -> dict[str, tuple[Fact, ...]]:
+    """Return the known facts by heading."""
     provenance, machine = run.provenance, run.provenance.machine
-    groups = {
+    return {
         "Run": tuple(_run_facts(run)),
         "Data": tuple(_data_facts(provenance.data)),
         "Versions": tuple(provenance.versions.items()),
@@ -31,9 +22,6 @@ def list_provenance(run: RunData) -> Iterator[FactGroup]:
             ("GPUs", str(machine.gpus) if machine.gpus else "none"),
         ),
     }
-    for title, facts in groups.items():
-        if facts:
-            yield FactGroup(title, facts)
 
 
 def _run_facts(run: RunData) -> Iterator[Fact]:
