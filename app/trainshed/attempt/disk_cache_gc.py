@@ -12,7 +12,7 @@ from trainshed_api.names import SUCCEEDED
 from trainshed_api.records import ResultRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from trainshed.planning.preflight import Prepared
     from trainshed.storage.folder import Folder
@@ -45,13 +45,16 @@ def delete_rows(run: RunFolder) -> str | None:
     return _deleted(run, lambda: kept_rows(run))
 
 
-def delete_left_rows(run: RunFolder, number: int, before: Sequence[Folder]) -> str | None:
+def delete_left_rows(
+    run: RunFolder, number: int, before: Sequence[Folder], made_whole: Collection[str] = ()
+) -> str | None:
     """Delete what earlier attempts kept and an attempt does not go on with.
 
     Args:
         run: its folder.
         number: of the attempt.
-        before: the rows with which it goes on; of these go what was not kept to its end.
+        before: the rows with which it goes on.
+        made_whole: datasets whose rows are of use only if an attempt kept all of them.
 
     Returns:
         Why some are still there.
@@ -66,7 +69,8 @@ def delete_left_rows(run: RunFolder, number: int, before: Sequence[Folder]) -> s
             parent / name
             for parent in (run.attempt(each) / ROWS for each in run.attempts() if each < number)
             for name in parent.names()
-            if str(parent) not in kept or (parent / name).stat(ROWS_LIST) is None
+            if str(parent) not in kept
+            or (name in made_whole and (parent / name).stat(ROWS_LIST) is None)
         ]
 
     return _deleted(run, left)

@@ -144,13 +144,14 @@ def _disk_cache(launch: Launch, driver: AttemptMonitor) -> DiskCache:
     from trainshed.data.loader.disk_cache import DiskCache
 
     prepared, attempt = launch.prepared, driver.attempt
-    # Only an attempt that resumes from a checkpoint reuses the cached rows of an earlier one.
-    earlier = rows_before(prepared, attempt.number) if launch.resume_from else ()
-    keeps = any(plan.cache == "disk" for plan in prepared.plans.values())
-    if keeps and (left := delete_left_rows(prepared.folder, attempt.number, earlier)):
+    earlier = rows_before(prepared, attempt.number)
+    is_resumed = launch.resume_from is not None
+    cached = [plan for plan in prepared.plans.values() if plan.cache == "disk"]
+    whole = {plan.name for plan in cached if plan.is_made_whole}
+    if cached and (left := delete_left_rows(prepared.folder, attempt.number, earlier, whole)):
         driver.show(WarningEvent(time=time.time(), message=left))
     code = prepared.spec.code.model_dump_json(by_alias=True, exclude_defaults=True)
-    return DiskCache(attempt.folder / ROWS, tuple(earlier), code)
+    return DiskCache(attempt.folder / ROWS, tuple(earlier), code, is_resumed)
 
 
 def begin_to_feed(

@@ -150,17 +150,28 @@ def test_rows_that_no_attempt_goes_on_with_are_listed_and_deleted(place: Folder)
 
 def test_an_attempt_deletes_rows_with_which_it_does_not_go_on(place: Folder) -> None:
     run = make_run(place, {1: [10], 2: [20], 3: [30], 4: []})
-    before, half, own, other = (keep_rows(run, number) for number in (1, 2, 4, 3))
+    old, half, own, other = (keep_rows(run, number) for number in (1, 2, 4, 3))
     half.delete(ROWS_LIST)
 
-    assert delete_left_rows(run, 4, [run.attempt(3) / ROWS, run.attempt(2) / ROWS]) is None
+    before = [run.attempt(3) / ROWS, run.attempt(2) / ROWS]
+    assert delete_left_rows(run, 4, before, {"train"}) is None
 
-    assert [bool(folder.tree()) for folder in (before, half, other, own)] == [
+    assert [bool(folder.tree()) for folder in (old, half, other, own)] == [
         False,
         False,
         True,
         True,
     ]
+
+
+def test_rows_of_files_stay_that_an_attempt_did_not_keep_to_their_end(place: Folder) -> None:
+    run = make_run(place, {1: [], 2: []})
+    half = keep_rows(run, 1)
+    half.delete(ROWS_LIST)
+
+    assert delete_left_rows(run, 2, [run.attempt(1) / ROWS]) is None
+
+    assert half.tree()
 
 
 def test_one_that_was_overtaken_deletes_none(place: Folder) -> None:

@@ -1,6 +1,7 @@
 """Rows that are kept as parquet on the run's storage: the same ones, made once."""
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -127,6 +128,29 @@ def test_one_that_begins_anew_does(folder: Path, tmp_path: Path) -> None:
         Here(plan, DiskCache(Disk(tmp_path / attempt))).counts()
 
     assert (tmp_path / "2" / "train" / ROWS_LIST).exists()
+
+
+def test_an_attempt_makes_only_the_files_that_one_before_it_did_not(
+    folder: Path, tmp_path: Path
+) -> None:
+    plan = planned(folder)
+    first = Here(plan, DiskCache(Disk(tmp_path / "1"))).counts()
+    rows = tmp_path / "1" / "train"
+    (rows / ROWS_LIST).unlink()  # as if it was killed before the last two files
+    *left, damaged, missing = sorted(rows.glob("part-*"))
+    os.truncate(damaged / "rows.parquet", 100)
+    shutil.rmtree(missing)
+    before = {each.name: each.stat().st_mtime_ns for each in left}
+
+    cut = DiskCache(Disk(tmp_path / "2"), (Disk(tmp_path / "1"),), is_resumed=False)
+    second = Here(plan, cut)
+
+    at = make_pass(world_size=1, batch_size=5)
+    assert second.counts() == first
+    assert second.rows(at) == expected(plan, at)
+    assert {each.name: each.stat().st_mtime_ns for each in left} == before
+    assert len(list(rows.glob("part-*"))) == len(first) + 1  # the damaged one stays
+    assert not (tmp_path / "2").exists()
 
 
 def test_rows_of_other_columns_are_made_again(folder: Path, tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """Caches a dataset as parquet on the run's storage: one file per fragment, in order.
 
-An attempt that resumes from a checkpoint reads the cache, as a function may return other rows the
-next time. A fresh attempt makes the rows again, and so does one with other code, except in the
-middle of an epoch, whose rows must not change.
+Rows of files are made once for all attempts, and an attempt that was stopped while it made them
+leaves those that it has to the next. Rows of functions and groups are reused by attempts that
+resume from a checkpoint only, as a function may return others. Other code makes the rows again,
+except in the middle of an epoch, whose rows must not change.
 """
 
 from __future__ import annotations
@@ -39,13 +40,15 @@ class DiskCache:
 
     Args:
         folder: of the attempt.
-        earlier: folders of previous attempts, newest first, if this one uses their rows.
+        earlier: folders of the attempts that this one goes on with, newest first.
         code: identity of the code that makes the rows, from `spec.code`.
+        is_resumed: whether the attempt resumes from a checkpoint.
     """
 
     folder: Folder
     earlier: tuple[Folder, ...] = ()
     code: str = ""
+    is_resumed: bool = True
 
 
 class KeptFile(Record):
@@ -74,7 +77,9 @@ def kept_on(disk_cache: DiskCache, plan: DatasetPlan, warn: Callable[[str], None
         warn: reports problems that do not end the run.
     """
     identity = _identity(plan)
-    for folder in (disk_cache.folder, *disk_cache.earlier):
+    is_reused = disk_cache.is_resumed or not plan.is_made_whole
+    folders = (disk_cache.folder, *(disk_cache.earlier if is_reused else ()))
+    for folder in folders:
         found = _found(folder / plan.name, identity)
         if found and found.code != disk_cache.code:
             if not (plan.kept and plan.kept.under_way):
@@ -86,8 +91,10 @@ def kept_on(disk_cache: DiskCache, plan: DatasetPlan, warn: Callable[[str], None
             )
         if found:
             return _as_blocks(folder / plan.name, found)
-    folder, started = disk_cache.folder / plan.name, time.perf_counter()
-    made = KeptFiles(identity=identity, code=disk_cache.code, files=_made(plan, folder))
+    started = time.perf_counter()
+    digest = hashlib.sha256(f"{identity} {disk_cache.code}".encode()).hexdigest()
+    folder, files = _made(plan, [each / plan.name for each in folders], f"part-{digest[:16]}-")
+    made = KeptFiles(identity=identity, code=disk_cache.code, files=files)
     folder.delete(ROWS_LIST)  # the files are damaged
     folder.create(ROWS_LIST, made.to_line().encode())
     rows, seconds = sum(file.rows for file in made.files), time.perf_counter() - started
@@ -141,7 +148,22 @@ def _are_whole(folder: Folder, files: Sequence[KeptFile]) -> bool:
     return True
 
 
-def _made(plan: DatasetPlan, folder: Folder) -> tuple[KeptFile, ...]:
-    made = made_whole(plan) if plan.is_made_whole else None
-    rows = ray_datasets.kept_dataset(plan, made, folder).iter_rows()
-    return tuple(KeptFile(**{**row, "name": str(row["name"])}) for row in rows)
+def _made(
+    plan: DatasetPlan, folders: Sequence[Folder], prefix: str
+) -> tuple[Folder, tuple[KeptFile, ...]]:
+    """Make the files in the first folder, or those that an earlier attempt lacks in its own."""
+    folder, written, made = folders[0], dict[int, str](), None
+    if plan.is_made_whole:
+        made = made_whole(plan)
+    else:
+        for each in folders:
+            for name in each.names():
+                if name.startswith(prefix):
+                    written[int(name.removeprefix(prefix).split("-")[0])] = name
+            if written:
+                folder = each
+                break
+    dataset = ray_datasets.kept_dataset(plan, made, folder, prefix, written)
+    return folder, tuple(
+        KeptFile(**{**row, "name": str(row["name"])}) for row in dataset.iter_rows()
+    )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import ray
 from ray.data import Dataset
 from ray.data.block import BlockAccessor
@@ -48,6 +49,7 @@ from trainshed.data.sources.fragment_reader import (
     read_whole,
     reading,
 )
+from trainshed.data.sources.opener import ACCESS
 from trainshed.data.sources.stage_timer import STAGE_TIMER
 from trainshed.functions import find
 from trainshed.ray_compat.execution import (
@@ -64,7 +66,7 @@ from trainshed.ray_compat.lost_blocks import block_of
 from trainshed.storage import durable_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ray.actor import ActorHandle
     from ray.data.block import Block
@@ -376,7 +378,9 @@ def function_dataset(plan: DatasetPlan, transforms: Sequence[Function]) -> Datas
     return blocks_dataset(plan, made, apply)
 
 
-def kept_dataset(plan: DatasetPlan, made: Dataset | None, folder: Folder) -> Dataset:
+def kept_dataset(
+    plan: DatasetPlan, made: Dataset | None, folder: Folder, prefix: str, written: Mapping[int, str]
+) -> Dataset:
     """Return a Ray dataset that writes all rows after the transforms.
 
     Its rows describe the files, in order: name, rows, row groups and bytes.
@@ -385,15 +389,21 @@ def kept_dataset(plan: DatasetPlan, made: Dataset | None, folder: Folder) -> Dat
         plan: of the dataset.
         made: all rows, for a file per block; None for a file per fragment.
         folder: of the files.
+        prefix: of their names.
+        written: names of files that exist already, by number of the fragment.
     """
-    write = functools.partial(_written, folder, plan.field)
     if made is not None:
+        write = functools.partial(_written, folder, plan.field, prefix)
         return blocks_dataset(plan, made, lambda block: write([block]))
     assert plan.source
     how = reading(plan)
-    tasks = [
-        Task(functools.partial(_kept_block, how, each, write), 1) for each in plan.source.fragments
-    ]
+    tasks = []
+    for number, fragment in enumerate(plan.source.fragments):
+        write = functools.partial(_written, folder, plan.field, f"{prefix}{number:08d}-")
+        make = functools.partial(_kept_block, how, fragment, write)
+        if name := written.get(number):
+            make = functools.partial(_written_before, folder, name, make)
+        tasks.append(Task(make, 1))
     return tasks_dataset(plan, tasks, FILL, _rows_in_it)
 
 
@@ -481,9 +491,26 @@ def _kept_block(
     yield write(to_block(columns) for columns, _ in read_rows(how, fragment, 0))
 
 
-def _written(folder: Folder, field: str, tables: Iterable[Block]) -> Block:
+def _written_before(
+    folder: Folder, name: str, make: Callable[[], Iterator[Block]]
+) -> Iterator[Block]:
+    """Yield what `_written` returned for a file, or make another if it is damaged."""
+    try:
+        with ACCESS.opened(f"{folder}/{name}/{ROWS_FILE}") as raw:
+            footer, size = pq.read_metadata(raw), raw.size()
+    except (OSError, pa.ArrowException):
+        yield from make()
+    else:
+        yield _file_block(name, footer.num_rows, footer.num_row_groups, size)
+
+
+def _file_block(name: str, rows: int, groups: int, size: int) -> Block:
+    return pa.table({"name": [name], "rows": [rows], "groups": [groups], "bytes": [size]})
+
+
+def _written(folder: Folder, field: str, prefix: str, tables: Iterable[Block]) -> Block:
     """Write tables into one file and return its name, rows, row groups and bytes."""
-    name = f"part-{uuid.uuid4().hex}"
+    name = f"{prefix}{uuid.uuid4().hex}"
     with folder.aside("rows that cache: disk keeps") as made:
         (made / name).mkdir()
         path = made / name / ROWS_FILE
@@ -495,8 +522,7 @@ def _written(folder: Folder, field: str, tables: Iterable[Block]) -> Block:
             durable_files.sync(file)
             size = file.seek(0, os.SEEK_END)
         folder.adopt(made / name, name, ROWS_FILE)
-    said = {"name": name, "rows": made_of.rows, "groups": made_of.groups, "bytes": size}
-    return pa.table({key: [value] for key, value in said.items()})
+    return _file_block(name, made_of.rows, made_of.groups, size)
 
 
 def _tallied_block(how: Reading, fragment: Fragment) -> Iterator[Block]:
