@@ -82,6 +82,14 @@ stops: setup ## Stop runs in many ways, and judge what they trained: make stops 
 seams: setup ## Which private part of Ray another release changed: make seams RAY=2.59.0
 	@hack/seams.sh "$(RAY)"
 
+##@ Documentation
+.PHONY: docs docs-serve
+docs: ## Build the site into build/site; a dead link fails
+	@hack/docs.sh build --strict --quiet
+
+docs-serve: ## Show the site at http://127.0.0.1:8000, rebuilt after each change of a page
+	@hack/docs.sh serve
+
 ##@ A Kubernetes on this machine
 # What the tests of a cluster load; the operator is KubeRay's own where its image is named.
 E2E_IMAGES := app controller $(if $(TRAINSHED_KUBERAY_IMAGE),,kuberay)

@@ -20,4 +20,5 @@ compile images/app/xgboost
 compile images/app/tensorflow
 compile images/controller/requirements
 compile requirements/dev
+compile requirements/docs
 compile requirements/torchvision --no-deps

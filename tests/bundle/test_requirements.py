@@ -10,8 +10,9 @@ from tests.bundle.repository import ROOT, pyproject
 IMAGE = ROOT / "images" / "app" / "requirements"
 CONTROLLER = ROOT / "images" / "controller" / "requirements"
 DEV = ROOT / "requirements" / "dev"
+DOCS = ROOT / "requirements" / "docs"
 UV = ROOT / "requirements" / "uv"
-LOCKS = {str(path.relative_to(ROOT)): path for path in (IMAGE, CONTROLLER, DEV, UV)}
+LOCKS = {str(path.relative_to(ROOT)): path for path in (IMAGE, CONTROLLER, DEV, DOCS, UV)}
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
