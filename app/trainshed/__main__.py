@@ -1,6 +1,6 @@
 """The command `trainshed`, also as `python -m trainshed` where no script need be on the PATH.
 
-Importing the commands takes most of a second. A signal in that time ends the process in one line.
+Importing a command takes up to a second. A signal before that ends the process in one line.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ def main() -> None:
         signal.signal(number, _end)
     from trainshed.cli.main import main as run_command
 
-    # From here on commands clean up after Ctrl-C.
-    signal.signal(signal.SIGINT, on_interrupt)
-    run_command()
+    # Once it is imported, a command cleans up after Ctrl-C.
+    run_command(lambda: signal.signal(signal.SIGINT, on_interrupt))
 
 
 def _end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - Python's signature

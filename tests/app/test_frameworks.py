@@ -36,7 +36,7 @@ IMPORTS = """
 import sys
 import trainshed.programs.vision
 assert "ray" not in sys.modules
-import trainshed, trainshed.boosting, trainshed.keras, trainshed.cli.main
+import trainshed, trainshed.boosting, trainshed.keras, trainshed.cli.run
 import trainshed.attempt.launch, trainshed.worker.process, trainshed.worker.current
 from trainshed import frameworks
 from trainshed.programs import boosted_trees, keras_mlp, tabular

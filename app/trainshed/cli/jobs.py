@@ -117,10 +117,11 @@ def logs(
     tail: int | None,
     access: DashboardAccess,
 ) -> None:
-    """Print the log of the job ID; events are JSON objects, one a line.
+    """Print the log of a run or a job.
 
     With the NAME of a run on this machine, or the path or address of a run's FOLDER, print the
-    logs that the driver and the workers of its last attempt stored there.
+    logs that the driver and the workers of its last attempt stored there. In the log of the job ID,
+    events are JSON objects, one a line.
     """
     local = None if is_address(named) else _local(named)
     if local or is_place(named):
@@ -150,7 +151,10 @@ def stop(
     no_wait: bool,
     access: DashboardAccess,
 ) -> None:
-    """Stop a run on this machine or the job ID; gracePeriodSeconds remain for a checkpoint."""
+    """Stop a run on this machine or the job ID after a checkpoint.
+
+    gracePeriodSeconds remain for the checkpoint.
+    """
     if local := _local(job_id):
         _stop_local(local, no_wait=no_wait)
         return
@@ -166,7 +170,7 @@ def stop(
 @click.argument("job_id", metavar="ID")
 @access_options
 def delete(job_id: str, access: DashboardAccess) -> None:
-    """Delete the finished job ID from the cluster; the run's folder on storage stays."""
+    """Delete the finished job ID from the cluster; its files on storage stay."""
     jobs = connect(access)
     job = jobs.get(job_id)
     if not job.is_over:

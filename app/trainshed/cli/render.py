@@ -29,7 +29,7 @@ NOTE = """\
 @file_options
 @click.option("--cluster", default="trainshed", help="RayCluster if FILE names none.")
 def render(file: Path, settings: tuple[str, ...], cluster: str) -> None:
-    """Print the RayJob that the controller would create for FILE; nothing is sent."""
+    """Print the RayJob that the controller would create for FILE. Nothing is sent."""
     run = load_file(file, settings)
     _check(run)
     if run.spec.cluster and run.spec.cluster.shared:

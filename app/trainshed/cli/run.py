@@ -22,7 +22,7 @@ from trainshed_api.names import ENV_SPEC
 @spec_options
 @click.option("--fresh", is_flag=True, help="Start over; files of earlier attempts stay.")
 def run(file: Path | None, settings: tuple[str, ...], fresh: bool) -> None:
-    """Train FILE on this machine, resuming from an earlier attempt's last checkpoint.
+    """Train FILE on this machine, resuming from the last checkpoint.
 
     Without FILE, in a job of a Ray cluster, train the spec in TRAINSHED_SPEC on that cluster.
     """

@@ -36,9 +36,10 @@ def submit(
     follow: bool,
     access: DashboardAccess,
 ) -> None:
-    """Submit FILE as a job to a Ray cluster, or follow its job if one is running.
+    """Submit FILE as a job to a Ray cluster, or follow its job.
 
-    The job checks data, storage and code in the cluster. Ctrl-C stops following; the job continues.
+    A job that is running is followed. The job checks data, storage and code in the cluster.
+    Ctrl-C stops following; the job continues.
     """
     run = load_file(file, settings)
     environment = render_runtime_env(run, {})
