@@ -26,6 +26,7 @@ COMMANDS = (
     ("validate", "validate", "Check FILE, its data, its code, its storage and this machine."),
     ("explain", "explain", "Explain what a run of FILE reads, caches and requests from Ray."),
     ("render", "render", "Print the RayJob that the controller would create for FILE."),
+    ("why", "why", "Say why a run failed, waits or is slow, and which command to type next."),
     ("report", "report", "Write report.html into FOLDER, the path or bucket address of a run."),
     ("data", "data", "Inspect rows and write them as Parquet."),
     ("storage", "storage", "Manage the folder or bucket that holds runs."),

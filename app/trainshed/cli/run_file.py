@@ -42,7 +42,7 @@ def spec_options(command: Callable[..., None]) -> Callable[..., None]:
             file = others.get("file")
             if not isinstance(file, Path):
                 raise
-            problems = [_located(problem, file, settings) for problem in error.problems]
+            problems = [located(problem, file, settings) for problem in error.problems]
             raise SpecError(problems, error.source) from error
 
     changed = click.option("--cpu", is_flag=True, help="Train without GPUs.")(with_settings)
@@ -55,7 +55,7 @@ def spec_options(command: Callable[..., None]) -> Callable[..., None]:
     )(changed)
 
 
-def _located(problem: Problem, file: Path, settings: Iterable[str]) -> Problem:
+def located(problem: Problem, file: Path, settings: Iterable[str]) -> Problem:
     """Return a problem with the line of its field, unless the value is not that of the file."""
     path = problem.field.partition(":")[0]
     if path.partition(".")[0] not in _TOP or any(

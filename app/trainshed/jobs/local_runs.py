@@ -72,7 +72,7 @@ def read_local_run(folder: Folder) -> LocalRun | None:
             continue
         if run.is_alive(number):
             status, ended = "Running", None
-        elif (result := _result(folder)) and result.attempt == number:
+        elif (result := read_result(folder)) and result.attempt == number:
             status, ended = result.outcome, result.finished_at.timestamp()
         else:
             status, ended = "Interrupted", None
@@ -103,7 +103,8 @@ def stop_local(run: LocalRun) -> None:
         os.close(process)
 
 
-def _result(folder: Folder) -> ResultRecord | None:
+def read_result(folder: Folder) -> ResultRecord | None:
+    """Return how a run's last finished attempt ended; None if nothing says so."""
     try:
         return ResultRecord.model_validate_json(READS.read(lambda: folder.read(RESULT)))
     except (FileNotFoundError, ValidationError):

@@ -46,7 +46,7 @@ def run_folder(text: str, field: str) -> Folder:
     named = folder_of(text, None, default_storage())
     if "/" not in text and (named / ATTEMPTS).exists():
         return named
-    if file := _run_file(text):
+    if file := run_file(text):
         run = load_file(file)
         storage = locate(run.spec.storage, home_of(file), field)
         return folder_of(run.metadata.name, None, storage)
@@ -55,7 +55,7 @@ def run_folder(text: str, field: str) -> Folder:
     return named
 
 
-def _run_file(text: str) -> Path | None:
+def run_file(text: str) -> Path | None:
     """Return the TrainingRun file that a text names, or that the project of that folder has."""
     path = Path(text)
     if is_address(text) or (path / ATTEMPTS).exists():

@@ -1,0 +1,137 @@
+"""The chain of a run: its links, the one that broke or waits, and what to type next. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING, Literal
+
+from trainshed.failures import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from trainshed.failures import Kind
+
+LinkName = Literal["file", "admission", "RayJob", "head", "workers", "driver", "data", "training"]
+LinkState = Literal["ok", "waiting", "failed", "unknown"]
+
+
+@dataclass(frozen=True)
+class Link:
+    """One part of a run that has to work.
+
+    Args:
+        name: of the part.
+        state: of it; unknown if its facts cannot be read.
+        says: the state in one sentence.
+        evidence: further facts, one a line.
+        time: when it broke, in seconds since 1970; None if nothing says so.
+    """
+
+    name: LinkName
+    state: LinkState
+    says: str = ""
+    evidence: tuple[str, ...] = ()
+    time: float | None = None
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What is known of a run.
+
+    Args:
+        run: its name.
+        state: of the run, in one word.
+        links: in the order in which a run needs them.
+        healthy: what to say if no link broke or waits.
+        is_over: whether the run has ended, so that it waits for nothing.
+        limit: what makes it slow, if anything does.
+        start: seconds of each phase of the start, by its name.
+        events: of Kubernetes, one a line.
+        log: the lines of the log that tell of the failure.
+        commands: the next command, by the link that needs it; "" for any other.
+    """
+
+    run: str
+    state: str
+    links: tuple[Link, ...]
+    healthy: str
+    is_over: bool
+    limit: str = ""
+    start: Mapping[str, float] = field(default_factory=dict)
+    events: tuple[str, ...] = ()
+    log: tuple[str, ...] = ()
+    commands: Mapping[LinkName | Literal[""], str] = field(default_factory=dict)
+
+    @property
+    def culprits(self) -> tuple[Link, ...]:
+        """Return the links that broke, the first one first; if none did, those that wait."""
+        failed = [link for link in self.links if link.state == "failed"]
+        if failed or self.is_over:
+            return tuple(sorted(failed, key=lambda link: inf if link.time is None else link.time))
+        return tuple(link for link in self.links if link.state == "waiting")
+
+    @property
+    def cause(self) -> str:
+        """Return the cause in one sentence, with what followed it."""
+        said = [link.says for link in self.culprits[:2]]
+        return "; then ".join(dict.fromkeys(said)) or self.limit or self.healthy
+
+    @property
+    def next(self) -> str:
+        """Return the command to type next."""
+        for link in self.culprits:
+            if link.name in self.commands:
+                return self.commands[link.name]
+        return self.commands.get("", "")
+
+
+_LINKS: Mapping[Kind, LinkName] = {
+    "code": "training",
+    "data": "data",
+    "slice": "training",
+    "memory": "workers",
+    "killed": "workers",
+    "full": "driver",
+    "scratch": "driver",
+    "damaged": "driver",
+    "gpu": "workers",
+    "storage": "driver",
+    "network": "driver",
+    "node": "workers",
+    "start": "driver",
+    "timeout": "workers",
+    "peer": "workers",
+}
+OUT_OF_MEMORY = re.compile(
+    r"\b(MemoryError|OutOfMemoryError|ObjectStoreFullError)\b|Cannot allocate memory|out of memory"
+)
+# In order: the first one that is found decides.
+_WORDS: tuple[tuple[LinkName, re.Pattern[str]], ...] = (
+    ("workers", OUT_OF_MEMORY),
+    ("data", re.compile(r"^(Data|Function)Error\b|spec\.data\.")),
+    ("file", re.compile(r"\b(ModuleNotFound|Import|Load|Spec)Error\b|\bspec\.\w|runtime_env")),
+    ("driver", re.compile(r"LastCheckpointError|Read-only file system|the coordinator process")),
+)
+_ERROR_LINE = re.compile(
+    r"^\s*([\w.]+\.)?\w*(Error|Exception|Exit|Interrupt)\b|\b(ERROR|FATAL|CRITICAL)\b"
+    r"|^error: |[Kk]illed|terminate called|Segmentation fault"
+)
+_SHOWN_LINES = 6
+
+
+def broken_link(message: str) -> LinkName:
+    """Return the link that the message of a failed attempt is about."""
+    for kind, rule in RULES.items():
+        if rule.says and rule.says in message:
+            return _LINKS[kind]
+    return next((name for name, words in _WORDS if words.search(message)), "training")
+
+
+def telling_lines(lines: Sequence[str]) -> tuple[str, ...]:
+    """Return the last error of a log with the lines before it; the last lines if none is one."""
+    errors = [at for at, line in enumerate(lines) if _ERROR_LINE.search(line)]
+    end = errors[-1] + 1 if errors else len(lines)
+    return tuple(lines[max(0, end - _SHOWN_LINES) : end])

@@ -1,0 +1,120 @@
+"""`trainshed why NAME`: the cause of what a run does, its chain, and the next command."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from trainshed.cli.run_location import storage_errors
+from trainshed.display.formatting import say_duration, say_lines_plainly
+from trainshed.planning.run_folders import PROJECT_FILE
+from trainshed_api.errors import Problem, SpecError
+from trainshed_api.loading import load_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from trainshed.causes.chain import Diagnosis
+
+
+@click.command()
+@click.argument("named", metavar="NAME|FILE|FOLDER")
+@click.option(
+    "--output", type=click.Choice(["text", "json"]), default="text", help="Format of the answer."
+)
+def why(named: str, output: str) -> None:
+    """Say why a run failed, waits or is slow, and which command to type next.
+
+    NAME is a run on this machine, its TrainingRun file, or the path or address of its folder.
+    """
+    found = _local(named)
+    if found is None:
+        expected = "the name, file or folder of a run on this machine"
+        raise SpecError([Problem("NAME", named, expected)])
+    text = json.dumps(_as_json(found)) if output == "json" else "\n".join(_lines(found))
+    click.echo(say_lines_plainly(text))
+
+
+def _local(named: str) -> Diagnosis | None:
+    """Return the diagnosis of a run on this machine or in a bucket; None if there is no such."""
+    from trainshed.causes import stored_run
+    from trainshed.planning.run_folders import run_file, run_folder
+
+    file = run_file(named)
+    try:
+        folder = run_folder(named, "NAME")
+    except SpecError as error:
+        if file is None:
+            raise
+        run = stored_run.StoredRun(file.stem, "NotStarted", problems=_located(error, file))
+        return stored_run.explain(run, named, str(file))
+    with storage_errors():
+        run = stored_run.read(folder)
+    if file and (not run.attempt or file.stat().st_mtime > run.began):
+        # What `trainshed run` refuses leaves no attempt.
+        run = replace(run, problems=_problems(file))
+    elif not run.attempt:
+        return None
+    return stored_run.explain(run, named, str(file or PROJECT_FILE))
+
+
+def _problems(file: Path) -> tuple[str, ...]:
+    from trainshed.cli.run_file import check
+    from trainshed.data.sources.errors import DataError
+
+    try:
+        check(file, load_file(file))
+    except SpecError as error:
+        return _located(error, file)
+    except DataError as error:
+        return (str(error),)
+    return ()
+
+
+def _located(error: SpecError, file: Path) -> tuple[str, ...]:
+    from trainshed.cli.run_file import located
+
+    return tuple(str(located(problem, file, ())) for problem in error.problems)
+
+
+def _lines(found: Diagnosis) -> Iterator[str]:
+    """Yield the answer for people: the cause, the chain, events, log lines, and what to type."""
+    yield f"{found.run}: {found.state}"
+    yield f"cause: {found.cause}"
+    yield ""
+    for link in found.links:
+        yield f"  {link.state:<8}{link.name:<10}{link.says}"
+        yield from (f"{'':<20}{each}" for each in link.evidence)
+    if found.start:
+        phases = ", ".join(f"{name} {say_duration(took)}" for name, took in found.start.items())
+        yield f"\nstart: {phases}"
+    for title, lines in (("events", found.events), ("log", found.log)):
+        if lines:
+            yield f"\n{title}:"
+            yield from (f"  {line}" for line in lines)
+    if found.next:
+        yield f"\nnext: {found.next}"
+
+
+def _as_json(found: Diagnosis) -> dict[str, object]:
+    """Return the answer for programs."""
+    links = [
+        {"name": each.name, "state": each.state, "says": each.says, "evidence": each.evidence}
+        for each in found.links
+    ]
+    broken = [link.name for link in found.culprits]
+    return {
+        "run": found.run,
+        "state": found.state,
+        "cause": found.cause,
+        "link": broken[0] if broken else None,
+        "links": links,
+        "start": dict(found.start),
+        "events": found.events,
+        "log": found.log,
+        "next": found.next,
+    }
