@@ -5,7 +5,7 @@ from functools import partial
 
 import obstore
 import pytest
-from obstore.exceptions import AlreadyExistsError, GenericError, PreconditionError
+from obstore.exceptions import AlreadyExistsError, GenericError
 from obstore.store import S3Store
 from pyarrow.fs import S3FileSystem
 
@@ -63,15 +63,6 @@ def test_without_a_rule_all_is_passed_on(store: S3Store, behind: S3Store) -> Non
     assert not holds(store, "a folder/50 %=\u00e4+b")
 
 
-def test_an_upload_in_parts_is_passed_on(
-    faulty_s3: FaultyS3, store: S3Store, behind: S3Store
-) -> None:
-    obstore.put(store, "model", bytes(11 << 20), chunk_size=5 << 20)
-
-    assert obstore.head(behind, "model")["size"] == 11 << 20
-    assert faulty_s3.count("PUT", "model") == 3
-
-
 def test_what_another_client_streams_is_passed_on(
     faulty_s3: FaultyS3, bucket: str, behind: S3Store
 ) -> None:
@@ -88,16 +79,6 @@ def test_what_another_client_streams_is_passed_on(
 
     assert bytes(obstore.get(behind, "runs/table").bytes()) == b"rows" * 500_000
     assert faulty_s3.count("PUT", "runs/table") == 1
-
-
-def test_conditions_are_passed_on(store: S3Store) -> None:
-    read = obstore.put(store, "claim", b"1", mode="create")
-
-    with pytest.raises(AlreadyExistsError):
-        obstore.put(store, "claim", b"2", mode="create")
-    obstore.put(store, "claim", b"2", mode={"e_tag": read["e_tag"]})
-    with pytest.raises(PreconditionError):
-        obstore.put(store, "claim", b"3", mode={"e_tag": read["e_tag"]})
 
 
 def test_requests_are_counted_by_method_and_key(faulty_s3: FaultyS3, store: S3Store) -> None:
@@ -120,18 +101,6 @@ def test_each_third_request_is_told_to_slow_down(faulty_s3: FaultyS3, store: S3S
     assert done == [True, True, False, True, True, False, True]
     assert faulty_s3.num_struck == 2
     assert not holds(store, "c")
-
-
-def test_a_client_that_asks_again_gets_over_a_busy_store(
-    faulty_s3: FaultyS3, bucket: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in faulty_s3.environment.items():
-        monkeypatch.setenv(name, value)
-    faulty_s3.add(Rule(SLOW_DOWN, times=2))
-
-    obstore.put(S3Store(bucket), "state", b"")
-
-    assert faulty_s3.count("PUT", "state") == 3
 
 
 def test_a_rule_is_over_after_its_times(faulty_s3: FaultyS3, store: S3Store) -> None:
@@ -211,26 +180,6 @@ def test_a_held_request_does_its_work_after_the_client_has_given_up(
     assert not holds(behind, "state")
     faulty_s3.release()
     assert holds(behind, "state")
-
-
-def test_a_client_is_refused_for_a_while(faulty_s3: FaultyS3, store: S3Store) -> None:
-    obstore.put(store, "state", b"")
-
-    with faulty_s3.refusing(), pytest.raises(GenericError, match="error sending request"):
-        obstore.get(store, "state")
-
-    assert holds(store, "state")
-    assert faulty_s3.count("GET", "state") == 0
-
-
-def test_while_the_server_is_away_connections_end(
-    s3: S3Server, faulty_s3: FaultyS3, store: S3Store
-) -> None:
-    s3.stop()
-    assert not succeeds(lambda: obstore.put(store, "state", b""))
-
-    s3.start()
-    assert succeeds(lambda: obstore.put(store, "state", b""))
 
 
 def test_a_healed_store_has_no_faults(

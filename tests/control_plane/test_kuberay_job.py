@@ -7,7 +7,7 @@ import pytest
 
 from tests.control_plane.plugin import ControlPlane
 from tests.kuberay.api import CLUSTERS, JOBS
-from tests.kuberay.builders import make_cluster, make_cluster_spec, make_group, make_job
+from tests.kuberay.builders import make_cluster, make_job
 from tests.kuberay.drivers import finish, run_until_stopped
 from tests.kuberay.jobs_api import Driver, Submission
 from tests.kuberay.names import FINALIZER
@@ -136,22 +136,6 @@ async def test_a_message_alone_is_not_written(stage: Stage) -> None:
     assert after.metadata.resource_version == before.metadata.resource_version
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        pytest.param("a" * 48, "no more than 47 characters", id="48 characters"),
-        pytest.param("1-digits", "valid DNS1035 label", id="a digit first"),
-    ],
-)
-async def test_a_name_that_is_not_valid_is_a_dead_end(stage: Stage, name: str, text: str) -> None:
-    await stage.create(JOBS, make_job(name, entrypoint="succeed"))
-    status = (await stage.job(name, is_in("ValidationFailed"))).status
-    assert status.reason == "ValidationFailed"
-    assert text in status.message
-    assert status.end_time is None
-    assert drivers(stage) == []
-
-
 async def test_a_spec_that_is_put_right_does_not_lead_out_of_a_failed_validation(
     stage: Stage,
 ) -> None:
@@ -192,24 +176,6 @@ async def test_a_deleted_job_is_stopped_once_and_goes(stage: Stage) -> None:
     await stage.until("the job is stopped", lambda: live.status == "STOPPED")
 
 
-async def test_a_deleted_job_goes_though_nobody_answers(stage: Stage) -> None:
-    await stage.create(JOBS, make_job(entrypoint="run"))
-    await stage.job("digits-1", is_running)
-    await stage.dashboards.end_head(stage.namespace, "shared")
-    await stage.api.delete(JOBS, stage.namespace, "digits-1")
-    await stage.gone(JOBS, "digits-1")
-
-
-async def test_a_job_goes_on_where_the_operator_was_away_at_its_end(stage: Stage) -> None:
-    await stage.create(JOBS, make_job(entrypoint="run", jobId="one"))
-    await stage.job("digits-1", is_running)
-    await stage.stop_operator()
-    stage.dashboards.jobs(stage.namespace, "shared")["one"].stop_requested.set()
-    await stage.start_operator()
-    await stage.job("digits-1", is_in("Complete"))
-    assert drivers(stage) == ["one"]
-
-
 async def test_a_job_with_a_cluster_of_its_own_makes_it_and_leaves_nothing(stage: Stage) -> None:
     own = make_job("own-1", None, entrypoint="succeed")
     await stage.create(JOBS, own)
@@ -220,16 +186,6 @@ async def test_a_job_with_a_cluster_of_its_own_makes_it_and_leaves_nothing(stage
     await stage.gone(CLUSTERS, name)
     await stage.pods(name, lambda pods: not pods)
     assert (await stage.job("own-1")).status.job_status == "SUCCEEDED"
-
-
-async def test_a_job_waits_until_every_pod_of_its_cluster_is_ready(stage: Stage) -> None:
-    stage.kubelet.hold_back("0/1 nodes are available", named="-gpu-worker-")
-    spec = make_cluster_spec(make_group("gpu"))
-    await stage.create(JOBS, make_job("own-1", None, entrypoint="run", rayClusterSpec=spec))
-    job = await stage.job("own-1", lambda job: job.status.ray_cluster_status.holds("HeadPodReady"))
-    assert job.status.job_deployment_status == "Initializing"
-    stage.kubelet.let_go()
-    await stage.job("own-1", is_running)
 
 
 async def test_a_lost_head_that_does_not_come_back_ends_in_the_long_timeout(stage: Stage) -> None:
@@ -276,19 +232,3 @@ async def test_a_suspended_job_gives_its_cluster_back_and_starts_again(stage: St
     await stage.api.patch(JOBS, stage.namespace, "own-1", {"spec": {"suspend": False}})
     second = await stage.job("own-1", is_running)
     assert second.status.ray_cluster_name != first.status.ray_cluster_name
-
-
-async def test_a_job_that_is_suspended_from_the_start_makes_no_cluster(stage: Stage) -> None:
-    await stage.create(JOBS, make_job("own-1", None, entrypoint="succeed", suspend=True))
-    await stage.job("own-1", is_in("Suspended"))
-    found, _ = await stage.api.list_all(CLUSTERS, stage.namespace)
-    assert len(found) == 1
-    await stage.api.patch(JOBS, stage.namespace, "own-1", {"spec": {"suspend": False}})
-    await stage.job("own-1", is_in("Complete"))
-
-
-async def test_a_retry_is_a_new_cluster_and_a_new_id(stage: Stage) -> None:
-    await stage.create(JOBS, make_job("own-1", None, entrypoint="fail", backoffLimit=1))
-    status = (await stage.job("own-1", is_in("Failed"))).status
-    assert (status.failed, status.succeeded) == (2, 0)
-    assert len(set(drivers(stage))) == 2

@@ -97,7 +97,7 @@ class JobReconciler:
                     or fail_unanswered(job, timeout, self._now())
                 ):
                     await self._follow(job, manifest)
-            case "Suspending" | "Retrying":
+            case "Suspending":
                 if await self._clusters.delete_cluster(job):
                     forget_attempt(job)
             case "Suspended":

@@ -87,9 +87,8 @@ def take_job_info(job: RayJob, info: JobInfo, cluster: RayClusterStatus) -> None
 def forget_attempt(job: RayJob) -> None:
     """Clear what belongs to an attempt when nothing of it is left."""
     old = job.status
-    state = {"Suspending": "Suspended", "Retrying": ""}[old.job_deployment_status]
     job.status = RayJobStatus(
-        job_deployment_status=state,
+        job_deployment_status="Suspended",
         succeeded=old.succeeded,
         failed=old.failed,
         start_time=old.start_time,
@@ -98,19 +97,13 @@ def forget_attempt(job: RayJob) -> None:
 
 
 def count_outcome(job: RayJob) -> None:
-    """Count how the attempt ended, and try again where that is left.
-
-    Whoever stopped answering, or was too late, is not tried again.
-    """
+    """Count how the attempt ended."""
     status = job.status
     status.failed, status.succeeded = status.failed or 0, status.succeeded or 0
     if status.job_deployment_status == "Complete" and status.job_status == "SUCCEEDED":
         status.succeeded += 1
     if status.job_deployment_status == "Failed":
         status.failed += 1
-        final = {"DeadlineExceeded", "JobStatusCheckTimeoutExceeded"}
-        if status.failed <= job.spec.backoff_limit and status.reason not in final:
-            status.job_deployment_status = "Retrying"
 
 
 def is_worth_writing(old: RayJobStatus, new: RayJobStatus) -> bool:

@@ -1,4 +1,4 @@
-"""A kubelet without a node: Pods run as far as the API shows, and end as tests want it.
+"""A kubelet without a node: Pods run as far as the API shows, until a test loses one.
 
 It also plays the scheduler, and it starts and ends the heads of `Dashboards` with the containers
 of the head Pods: each container of a head is a head of its own, with a memory of its own.
@@ -56,60 +56,10 @@ class Kubelet:
         """Schedule no new Pod whose name contains `named`, and say why."""
         self._held = named, why
 
-    def let_go(self) -> None:
-        """Schedule what was held back."""
-        self._held = None
-        for manifest in self._pods:
-            self._changed(manifest)
-
     async def kill_pod(self, namespace: str, name: str) -> None:
         """Lose a Pod from one moment to the next, as with its node."""
         await self._end_head((namespace, name))
         await self._api.delete(PODS, namespace, name, grace_seconds=0)
-
-    async def end_container(
-        self, namespace: str, name: str, *, exit_code: int = 137, reason: str = "Error"
-    ) -> None:
-        """End the Ray container of a Pod, such as with reason OOMKilled.
-
-        What becomes of it is up to the Pod's restart policy: the same Pod with a new container, or
-        a Pod that has failed, for the operator to delete.
-        """
-        await self._end_head((namespace, name))
-        pod = await self._pod(namespace, name)
-        ray = pod.spec.containers[0]
-        ended: Manifest = {
-            "exitCode": exit_code,
-            "reason": reason,
-            "startedAt": _now(),
-            "finishedAt": _now(),
-            "containerID": pod.status.container_statuses[0].container_id,
-        }
-        again = pod.spec.restart_policy == "Always" or (
-            pod.spec.restart_policy == "OnFailure" and exit_code != 0
-        )
-        count = pod.status.container_statuses[0].restart_count
-        if again:
-            state = _container_status(ray, restarts=count + 1)
-            state["lastState"] = {"terminated": ended}
-            await self._patch(pod, {"containerStatuses": [state]})
-            await self._start_head(pod, str(state["containerID"]))
-        else:
-            state = _container_status(ray, restarts=count) | {"ready": False, "started": False}
-            state |= {"state": {"terminated": ended}, "containerID": ended["containerID"]}
-            phase = "Failed" if exit_code else "Succeeded"
-            conditions = _conditions(ready=False, reason="PodFailed")
-            await self._patch(
-                pod, {"phase": phase, "conditions": conditions, "containerStatuses": [state]}
-            )
-
-    async def evict(self, namespace: str, name: str, message: str) -> None:
-        """Fail a Pod for want of a resource of its node."""
-        await self._end_head((namespace, name))
-        pod = await self._pod(namespace, name)
-        conditions = _conditions(ready=False, reason="PodFailed")
-        change: Manifest = {"phase": "Failed", "reason": "Evicted", "message": message}
-        await self._patch(pod, change | {"conditions": conditions})
 
     def _changed(self, manifest: Manifest) -> None:
         pod = Pod.model_validate(manifest)
@@ -167,7 +117,7 @@ class Kubelet:
                 "podIP": address,
                 "podIPs": [{"ip": address}],
                 "startTime": _now(),
-                "conditions": _conditions(ready=True),
+                "conditions": _conditions(),
                 "containerStatuses": listed,
             },
         )
@@ -228,7 +178,7 @@ def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _container_status(container: Container, *, restarts: int = 0) -> Manifest:
+def _container_status(container: Container) -> Manifest:
     return {
         "name": container.name,
         "image": container.image or "",
@@ -236,20 +186,14 @@ def _container_status(container: Container, *, restarts: int = 0) -> Manifest:
         "containerID": f"containerd://{uuid.uuid4().hex}{uuid.uuid4().hex}",
         "ready": True,
         "started": True,
-        "restartCount": restarts,
+        "restartCount": 0,
         "state": {"running": {"startedAt": _now()}},
         "lastState": {},
     }
 
 
-def _conditions(*, ready: bool, reason: str = "") -> list[JsonValue]:
-    held = {"PodScheduled": True, "Initialized": True, "ContainersReady": ready, "Ready": ready}
+def _conditions() -> list[JsonValue]:
     return [
-        {
-            "type": kind,
-            "status": str(holds),
-            "reason": "" if holds else reason,
-            "lastTransitionTime": _now(),
-        }
-        for kind, holds in held.items()
+        {"type": kind, "status": "True", "reason": "", "lastTransitionTime": _now()}
+        for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
     ]

@@ -17,7 +17,6 @@ LABEL_CREATED_BY = "app.kubernetes.io/created-by"
 
 ANNOTATION_KEEP_COMMAND = "ray.io/overwrite-container-cmd"
 ANNOTATION_FAULT_TOLERANT = "ray.io/ft-enabled"
-ANNOTATION_SPEC_HASH = "ray.io/upgrade-strategy-recreate-hash"
 ANNOTATION_NO_HEAD_RESTART = "ray.io/disable-provisioned-head-restart"
 
 HEAD_GROUP = "headgroup"

@@ -4,12 +4,11 @@ from dataclasses import dataclass, field
 
 from tests.kuberay.names import (
     ANNOTATION_NO_HEAD_RESTART,
-    ANNOTATION_SPEC_HASH,
     LABEL_GROUP,
     LABEL_NODE_TYPE,
     LABEL_REPLICA_INDEX,
 )
-from tests.kuberay.pods import render_head_pod, render_worker_pod, spec_hash
+from tests.kuberay.pods import render_head_pod, render_worker_pod
 from tests.kuberay.rayresources import RayCluster, WorkerGroup
 from tests.kuberay.resources import Pod
 
@@ -31,18 +30,6 @@ def plan_pods(cluster: RayCluster, pods: list[Pod]) -> PodPlan:
     Pods that end are still there: KubeRay replaces a Pod only when it is gone.
     """
     plan = PodPlan()
-    if cluster.status.holds("RayClusterSuspending"):
-        why = f"Deleted Pods for RayCluster {cluster.namespace}/{cluster.name} due to suspension"
-        plan.delete = [(pod, why) for pod in pods]
-        return plan
-    if cluster.spec.suspend or cluster.status.holds("RayClusterSuspended"):
-        return plan
-    if _wants_all_new(cluster, pods):
-        why = (
-            f"Deleted all Pods for RayCluster {cluster.namespace}/{cluster.name} due to spec change"
-        )
-        plan.delete = [(pod, f"{why} with Recreate upgradeStrategy") for pod in pods]
-        return plan
     if _plan_head(plan, cluster, pods):
         for group in cluster.spec.worker_group_specs:
             if not _plan_group(plan, cluster, group, pods):
@@ -62,15 +49,6 @@ def ray_container_ended(pod: Pod) -> bool:
             for status in pod.status.container_statuses
         )
     )
-
-
-def _wants_all_new(cluster: RayCluster, pods: list[Pod]) -> bool:
-    """Return whether the head was made from another description than that of now."""
-    if cluster.spec.upgrade_strategy != {"type": "Recreate"}:
-        return False
-    heads = [pod for pod in pods if pod.metadata.labels.get(LABEL_NODE_TYPE) == "head"]
-    made_from = heads[0].metadata.annotations.get(ANNOTATION_SPEC_HASH) if heads else None
-    return made_from is not None and made_from != spec_hash(cluster)
 
 
 def _plan_head(plan: PodPlan, cluster: RayCluster, pods: list[Pod]) -> bool:
@@ -95,17 +73,11 @@ def _plan_head(plan: PodPlan, cluster: RayCluster, pods: list[Pod]) -> bool:
 def _plan_group(plan: PodPlan, cluster: RayCluster, group: WorkerGroup, pods: list[Pod]) -> bool:
     """Plan a group; return whether the next one can be planned too."""
     there = [pod for pod in pods if pod.metadata.labels.get(LABEL_GROUP) == group.group_name]
-    if group.suspend:
-        plan.delete += [(pod, _deleted("worker", pod)) for pod in there]
-        return True
     ended = [pod for pod in there if ray_container_ended(pod)]
     if ended:
         plan.delete += [(pod, _deleted("worker", pod)) for pod in ended]
         plan.failure = f"delete {len(ended)} unhealthy worker Pods"
         return False
-    named = set(group.scale_strategy.workers_to_delete)
-    plan.delete += [(pod, f"Deleted pod {pod.name}") for pod in there if pod.name in named]
-    there = [pod for pod in there if pod.name not in named]
     surplus = there[: max(len(there) - group.desired, 0)]
     plan.delete += [(pod, f"Deleted Pod {pod.name}") for pod in surplus]
     used = {pod.metadata.labels.get(LABEL_REPLICA_INDEX) for pod in there}

@@ -1,16 +1,9 @@
 """Pods of a RayCluster, as KubeRay makes them from the templates of its groups."""
 
-import hashlib
-import json
-
-from pydantic import JsonValue
-
 from tests.kuberay.names import (
     AGENT_PORT,
     ANNOTATION_FAULT_TOLERANT,
     ANNOTATION_KEEP_COMMAND,
-    ANNOTATION_SPEC_HASH,
-    DASHBOARD_PORT,
     HEAD_GROUP,
     KUBERAY_VERSION,
     LABEL_APP,
@@ -46,7 +39,6 @@ from tests.kuberay.resources import (
 BASH = ["/bin/bash", "-c", "--"]
 WAIT_FOR_GCS = "wait-gcs-ready"
 _FIXED_LABELS = {LABEL_NODE_TYPE, LABEL_GROUP, LABEL_CLUSTER}
-_UNIFIED_HEALTH_CHECK = (2, 53)  # from this Ray on, one HTTP endpoint tells all
 
 
 def render_head_pod(cluster: RayCluster) -> Pod:
@@ -56,7 +48,6 @@ def render_head_pod(cluster: RayCluster) -> Pod:
     _label(template, cluster, "head", HEAD_GROUP, group.labels)
     template.metadata.generate_name = pod_name_prefix(cluster.name, "head")
     template.metadata.annotations[ANNOTATION_FAULT_TOLERANT] = "false"
-    template.metadata.annotations[ANNOTATION_SPEC_HASH] = spec_hash(cluster)
     return _finish(cluster, group, template, address=None)
 
 
@@ -71,25 +62,6 @@ def render_worker_pod(cluster: RayCluster, group: WorkerGroup, index: int) -> Po
         f"{cluster.name}-{group.group_name}", "worker"
     )
     return _finish(cluster, group, template, address=address)
-
-
-def spec_hash(cluster: RayCluster) -> str:
-    """Return a digest of what makes all Pods new under `upgradeStrategy: Recreate`.
-
-    The number of workers is not part of it, nor is where they may run.
-    """
-    spec = cluster.spec.model_copy(deep=True)
-    spec.upgrade_strategy = None
-    described = spec.manifest()
-    for group in (described["headGroupSpec"], *_listed(described["workerGroupSpecs"])):
-        if isinstance(group, dict):
-            for field in ("replicas", "minReplicas", "maxReplicas", "scaleStrategy"):
-                group.pop(field, None)
-    return hashlib.sha1(json.dumps(described, sort_keys=True).encode()).hexdigest()
-
-
-def _listed(value: JsonValue) -> list[JsonValue]:
-    return value if isinstance(value, list) else []
 
 
 def owner(resource: RayCluster) -> OwnerReference:
@@ -179,7 +151,7 @@ def _finish(
     for container in template.spec.init_containers:
         container.env += _head_env(host)
     _set_env(cluster, ray, start, is_head=address is None)
-    _set_probes(ray, group, cluster.spec.ray_version, is_head=address is None)
+    _set_probes(ray, group, is_head=address is None)
     template.metadata.owner_references = [owner(cluster)]
     return Pod(metadata=template.metadata, spec=template.spec)
 
@@ -259,20 +231,9 @@ def _share_memory(template: PodTemplate, ray: Container) -> None:
     ray.volume_mounts.append(VolumeMount(name="shared-mem", mount_path="/dev/shm"))
 
 
-def _set_probes(
-    ray: Container, group: HeadGroup | WorkerGroup, ray_version: str, *, is_head: bool
-) -> None:
-    params = group.ray_start_params
-    agent = int(params.get("dashboard-agent-listen-port", AGENT_PORT))
-    check: Manifest
-    if _version(ray_version) >= _UNIFIED_HEALTH_CHECK:
-        check = {"httpGet": {"path": "/api/healthz", "port": agent}}
-    else:
-        urls = [f"{agent}/api/local_raylet_healthz"]
-        if is_head:
-            urls.append(f"{params.get('dashboard-port', DASHBOARD_PORT)}/api/gcs_healthz")
-        fetch = [f"wget --tries 1 -T 2 -q -O- http://localhost:{u} | grep success" for u in urls]
-        check = {"exec": {"command": ["bash", "-c", " && ".join(fetch)]}}
+def _set_probes(ray: Container, group: HeadGroup | WorkerGroup, *, is_head: bool) -> None:
+    agent = int(group.ray_start_params.get("dashboard-agent-listen-port", AGENT_PORT))
+    check: Manifest = {"httpGet": {"path": "/api/healthz", "port": agent}}
     # The head answers for GCS too, so it gets longer.
     times: Manifest = {
         "timeoutSeconds": 5 if is_head else 2,
@@ -283,8 +244,3 @@ def _set_probes(
     ready: Manifest = {"initialDelaySeconds": 10, "failureThreshold": 10}
     ray.liveness_probe = ray.liveness_probe or {**check, **times, **alive}
     ray.readiness_probe = ray.readiness_probe or {**check, **times, **ready}
-
-
-def _version(text: str) -> tuple[int, ...]:
-    parts = text.removeprefix("v").split(".")
-    return tuple(int(part) for part in parts[:2] if part.isdecimal())

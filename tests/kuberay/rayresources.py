@@ -36,12 +36,6 @@ class HeadGroup(Resource):
     head_service: JsonValue = None
 
 
-class ScaleStrategy(Resource):
-    """Which workers go first."""
-
-    workers_to_delete: list[str] = Field(default_factory=list)
-
-
 class WorkerGroup(Resource):
     """A group of equal workers."""
 
@@ -56,7 +50,6 @@ class WorkerGroup(Resource):
     ray_start_params: dict[str, str] = Field(default_factory=dict)
     resources: dict[str, str] = Field(default_factory=dict)
     labels: dict[str, str] = Field(default_factory=dict)
-    scale_strategy: ScaleStrategy = Field(default_factory=ScaleStrategy)
 
     @property
     def desired(self) -> int:
@@ -112,10 +105,6 @@ class RayClusterStatus(Resource):
     available_worker_replicas: int | None = None
     min_worker_replicas: int | None = None
     max_worker_replicas: int | None = None
-    desired_cpu: str | None = Field(default=None, alias="desiredCPU")
-    desired_memory: str | None = None
-    desired_gpu: str | None = Field(default=None, alias="desiredGPU")
-    desired_tpu: str | None = Field(default=None, alias="desiredTPU")
     endpoints: dict[str, str] = Field(default_factory=dict)
     head: HeadInfo = Field(default_factory=HeadInfo)
     conditions: list[Condition] = Field(default_factory=list)

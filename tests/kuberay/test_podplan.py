@@ -9,12 +9,10 @@ from tests.kuberay.rayresources import RayCluster
 from tests.kuberay.resources import ContainerState, ContainerStateEnded, ContainerStatus, Pod
 
 
-def cluster(replicas: int = 2, strategy: str = "None", image: str = "example/app:1") -> RayCluster:
-    group = make_group(replicas=replicas)
-    spec = make_cluster_spec(group, upgradeStrategy={"type": strategy})
+def cluster(replicas: int = 2) -> RayCluster:
+    spec = make_cluster_spec(make_group(replicas=replicas))
     made = RayCluster.model_validate(make_cluster(spec=spec))
     made.metadata.namespace = "team"
-    made.spec.head_group_spec.template.spec.containers[0].image = image
     return made
 
 
@@ -39,6 +37,12 @@ def end(pod: Pod, phase: str = "Running") -> None:
 def test_a_cluster_that_has_all_is_left_alone() -> None:
     plan = plan_pods(cluster(), pods_of(cluster()))
     assert (plan.delete, plan.create, plan.failure) == ([], [], "")
+
+
+def test_workers_beyond_those_that_are_wanted_go() -> None:
+    plan = plan_pods(cluster(1), pods_of(cluster(2)))
+    assert [pod.name for pod, _ in plan.delete] == ["pod-1"]
+    assert not plan.create
 
 
 def test_workers_take_the_free_places_of_their_group() -> None:
@@ -89,25 +93,3 @@ def test_two_heads_are_one_too_many_for_the_stand_in_to_choose() -> None:
     plan = plan_pods(cluster(), [pods[0], *pods])
     assert "Please delete extra head pods" in plan.failure
     assert (plan.delete, plan.create) == ([], [])
-
-
-def test_workers_that_are_named_go_first() -> None:
-    of = cluster(1)
-    of.spec.worker_group_specs[0].scale_strategy.workers_to_delete = ["pod-2"]
-    plan = plan_pods(of, pods_of(cluster(2)))
-    assert [pod.name for pod, _ in plan.delete] == ["pod-2"]
-    assert not plan.create
-
-
-@pytest.mark.parametrize(("strategy", "deleted"), [("None", 0), ("Recreate", 3)])
-def test_a_new_image_makes_all_pods_new_where_that_is_the_strategy(
-    strategy: str, deleted: int
-) -> None:
-    pods = pods_of(cluster(strategy=strategy))
-    plan = plan_pods(cluster(strategy=strategy, image="example/app:2"), pods)
-    assert len(plan.delete) == deleted
-
-
-def test_another_number_of_workers_is_no_reason_to_make_all_new() -> None:
-    plan = plan_pods(cluster(1, strategy="Recreate"), pods_of(cluster(2, strategy="Recreate")))
-    assert len(plan.delete) == 1

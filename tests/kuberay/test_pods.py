@@ -185,14 +185,10 @@ def test_a_token_is_given_to_ray_and_to_who_waits_for_it() -> None:
     assert "RAY_AUTH_MODE" not in env_of(ray(worker()))
 
 
-def test_ray_is_asked_for_its_health_in_the_way_of_its_version() -> None:
-    new = ray(worker()).readiness_probe
-    assert isinstance(new, dict)
-    assert new["httpGet"] == {"path": "/api/healthz", "port": 52365}
-    old = ray(render_head_pod(cluster(rayVersion="2.52.1"))).liveness_probe
-    assert isinstance(old, dict)
-    assert old["failureThreshold"] == 120
-    assert "8265/api/gcs_healthz" in str(old["exec"])
+def test_ray_is_asked_for_its_health_unless_the_user_says_how() -> None:
+    ours = ray(worker()).readiness_probe
+    assert isinstance(ours, dict)
+    assert ours["httpGet"] == {"path": "/api/healthz", "port": 52365}
     own = ray(worker(template=make_template(livenessProbe={"exec": {"command": ["true"]}})))
     assert own.liveness_probe == {"exec": {"command": ["true"]}}
 

@@ -47,6 +47,11 @@ CLUSTER_CASES: dict[str, tuple[Manifest, str]] = {
     ),
     "an autoscaler": (make_cluster_spec(enableInTreeAutoscaling=True), "not imitated"),
     "fault tolerance": (make_cluster_spec(gcsFaultToleranceOptions={"a": 1}), "not imitated"),
+    "a cluster that is suspended": (make_cluster_spec(suspend=True), "suspend: not imitated"),
+    "a group that is suspended": (
+        make_cluster_spec(make_group(suspend=True)),
+        "suspend of worker group cpu: not imitated",
+    ),
     "many hosts": (make_cluster_spec(make_group(numOfHosts=2)), "not imitated"),
 }
 JOB_CASES: dict[str, tuple[dict[str, JsonValue], str]] = {
@@ -59,10 +64,7 @@ JOB_CASES: dict[str, tuple[dict[str, JsonValue], str]] = {
         {"clusterSelector": {"ray.io/clustre": "a"}},
         "cluster name in ClusterSelector should not be empty",
     ),
-    "a retry on a cluster of others": (
-        {"backoffLimit": 1},
-        "BackoffLimit is incompatible with ClusterSelector mode",
-    ),
+    "a retry": ({"backoffLimit": 1}, "backoffLimit: not imitated"),
     "time to live without a shutdown": (
         {"ttlSecondsAfterFinished": 5},
         "cannot have TTLSecondsAfterFinished",

@@ -86,8 +86,8 @@ def _worker_fault(group: WorkerGroup, *, autoscaled: bool) -> str | None:
         return f"worker group {name} has minReplicas {low} greater than maxReplicas {high}"
     if group.num_of_hosts > 1:
         return f"numOfHosts {group.num_of_hosts} of worker group {name}: {_NOT_IMITATED}"
-    if autoscaled and group.suspend:
-        return f"worker group {name} cannot be suspended with Autoscaler enabled"
+    if group.suspend:
+        return f"suspend of worker group {name}: {_NOT_IMITATED}"
     return _group_fault(name, group)
 
 
@@ -135,6 +135,7 @@ def _missing_feature(spec: RayClusterSpec) -> str | None:
         "enableInTreeAutoscaling": spec.enable_in_tree_autoscaling,
         "gcsFaultToleranceOptions": spec.gcs_fault_tolerance_options,
         "headGroupSpec.headService": spec.head_group_spec.head_service,
+        "suspend": spec.suspend,
     }
     field = next((name for name, value in unknown.items() if value), None)
     return f"{field}: {_NOT_IMITATED}" if field else None
@@ -171,8 +172,6 @@ def _selector_fault(spec: RayJobSpec) -> str | None:
         return f"{prefix} the ClusterSelector mode doesn't support the suspend operation"
     if not spec.cluster_selector.get(LABEL_CLUSTER):
         return "cluster name in ClusterSelector should not be empty"
-    if spec.backoff_limit > 0:
-        return f"{prefix} BackoffLimit is incompatible with ClusterSelector mode"
     return None
 
 
@@ -187,8 +186,8 @@ def _deadline_fault(job: RayJob) -> str | None:
         )
     if spec.active_deadline_seconds is not None and spec.active_deadline_seconds <= 0:
         return f"{prefix} activeDeadlineSeconds must be a positive integer"
-    if spec.backoff_limit < 0:
-        return f"{prefix} backoffLimit must be a positive integer"
+    if spec.backoff_limit:
+        return f"backoffLimit: {_NOT_IMITATED}"
     return None
 
 
