@@ -114,7 +114,7 @@ e2e: setup ## Every test of a cluster, and what is too slow for the other gates
 	@$(PYTEST) -m e2e -o timeout=900 $(PYTEST_ARGS)
 
 ##@ Change
-.PHONY: fmt generate lock images dist bench clean
+.PHONY: fmt generate lock images dist release release-check bench clean
 fmt: setup ## Rewrite the sources in the one format, and what README.md shows of them
 	@$(BIN)/ruff check --fix --select I $(SOURCES)
 	@$(BIN)/ruff format $(SOURCES)
@@ -132,8 +132,14 @@ lock: ## Resolve the requirements again (UPGRADE=1 takes newer versions)
 images: setup ## Build the images that changed, by docker or else buildah: make images NAME=app
 	@$(BIN)/python -m hack.images build $(NAME)
 
-dist: setup ## Build the wheel, the source archive and the chart's archive into dist/, with checksums
+dist: ## Build the wheel, the source archive and the chart's archive into dist/, with checksums
 	@hack/dist.sh
+
+release: ## The same with SBOMs and provenance, from a clean tree
+	@hack/release.sh
+
+release-check: ## Install the chart and the wheel of dist/ in an empty folder
+	@hack/release-check.sh
 
 bench: setup ## List the benchmarks, or run one: make bench NAME=ceiling
 	@hack/bench.sh $(NAME)

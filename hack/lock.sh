@@ -21,4 +21,5 @@ compile images/app/tensorflow
 compile images/controller/requirements
 compile requirements/dev
 compile requirements/docs
+compile requirements/release
 compile requirements/torchvision --no-deps

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from tests.bundle.repository import ROOT
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "charts" / "trainshed" / "README.md"]
+NAMES = ("README.md", "CONTRIBUTING.md", "UPGRADE.md", "charts/trainshed/README.md")
+PAGES = [ROOT / name for name in NAMES]
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
 
 

@@ -12,7 +12,9 @@ CONTROLLER = ROOT / "images" / "controller" / "requirements"
 DEV = ROOT / "requirements" / "dev"
 DOCS = ROOT / "requirements" / "docs"
 UV = ROOT / "requirements" / "uv"
-LOCKS = {str(path.relative_to(ROOT)): path for path in (IMAGE, CONTROLLER, DEV, DOCS, UV)}
+RELEASE = ROOT / "requirements" / "release"
+WISHES = (IMAGE, CONTROLLER, DEV, DOCS, UV, RELEASE)
+LOCKS = {str(path.relative_to(ROOT)): path for path in WISHES}
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
