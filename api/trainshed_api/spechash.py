@@ -84,7 +84,7 @@ def canonical_json(value: JsonValue) -> str:
 
 def diff(old_part: dict[str, JsonValue], new_part: dict[str, JsonValue]) -> list[str]:
     """Return a line for each value that differs: `spec.config.learningRate: 0.001 -> 0.01`."""
-    old, new = dict(_flatten(old_part, "spec")), dict(_flatten(new_part, "spec"))
+    old, new = dict(flatten(old_part, "spec")), dict(flatten(new_part, "spec"))
     paths = list(old) + [path for path in new if path not in old]
     return [
         f"{path}: {old.get(path, _ABSENT)} -> {new.get(path, _ABSENT)}"
@@ -143,13 +143,13 @@ def _default(field: FieldInfo) -> object:
     return field.get_default(call_default_factory=True, validated_data={})
 
 
-def _flatten(value: JsonValue, path: str) -> Iterator[tuple[str, str]]:
+def flatten(value: JsonValue, path: str) -> Iterator[tuple[str, str]]:
     """Yield path and canonical JSON of every leaf; an empty map or list is a leaf."""
     if isinstance(value, dict) and value:
         for key, item in value.items():
-            yield from _flatten(item, f"{path}.{key}")
+            yield from flatten(item, f"{path}.{key}")
     elif isinstance(value, list) and value:
         for index, item in enumerate(value):
-            yield from _flatten(item, f"{path}[{index}]")
+            yield from flatten(item, f"{path}[{index}]")
     else:
         yield path, canonical_json(value)

@@ -19,6 +19,7 @@ from trainshed.display.formatting import (
     say_percent,
 )
 from trainshed.display.time_budget import LEAST_SECONDS_FOR_GOODPUT, split_time
+from trainshed.report.comparison import Difference
 from trainshed.report.curves import Curves, collect_curves
 from trainshed.report.figures import show_confusion, show_importance
 from trainshed.report.history import (
@@ -31,7 +32,7 @@ from trainshed.report.history import (
 from trainshed.report.interruptions import list_losses
 from trainshed.report.load import Gallery, Picture, RunData
 from trainshed.report.metrics import find_best, list_metrics
-from trainshed.report.plots import draw_chart
+from trainshed.report.plots import Chart, draw_chart
 from trainshed.report.provenance import list_provenance
 from trainshed.storage.training_figures import Confusion, Importance
 from trainshed_api.progress import Progress
@@ -51,8 +52,49 @@ class Tile:
     note: str = ""
 
 
+def render_comparison(
+    title: str, charts: Sequence[Chart], rows: Sequence[Difference], columns: Sequence[str]
+) -> str:
+    """Return a page of charts and one table as HTML; every text in it is escaped."""
+    page = _environment().get_template("comparison.html.j2")
+    return page.render(title=title, charts=charts, rows=rows, columns=columns)
+
+
 def render_page(run: RunData) -> str:
     """Return the page for a run as HTML; every text in it is escaped."""
+    result, checkpoints = run.result, list_checkpoints(run)
+    outcome = result.outcome if result else "Running"
+    curves = collect_curves(run.attempts, run.step_name)
+    return (
+        _environment()
+        .get_template("template.html.j2")
+        .render(
+            run=run,
+            outcome=outcome,
+            tone=TONES.get(outcome, "calm"),
+            subtitle=_subtitle(run),
+            message=result.message if result else _say_unfinished(run),
+            tiles=list(_tiles(run, curves)),
+            curves=curves,
+            time=split_time(result.seconds.by_bucket(), result.wall_seconds) if result else [],
+            tiny_width=TINY_WIDTH,
+            importances=[each for each in run.figures if isinstance(each, Importance)],
+            confusions=[each for each in run.figures if isinstance(each, Confusion)],
+            metrics=list(list_metrics(run)),
+            attempts=list(list_attempts(run)),
+            losses=list(islice(list_losses(run), MAX_NOTES)),
+            bad_records=most_bad_records(bad_records_of(each.events) for each in run.attempts),
+            notes=list_notes(run),
+            checkpoints=checkpoints,
+            shown_checkpoints=checkpoints[:MAX_CHECKPOINTS],
+            provenance=list_provenance(run),
+            spec_yaml=yaml.safe_dump(run.provenance.spec, sort_keys=False, allow_unicode=True),
+            version=__version__,
+        )
+    )
+
+
+def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -61,32 +103,7 @@ def render_page(run: RunData) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {each.__name__: each for each in FILTERS}
-    result, checkpoints = run.result, list_checkpoints(run)
-    outcome = result.outcome if result else "Running"
-    curves = collect_curves(run.attempts, run.step_name)
-    return environment.get_template("template.html.j2").render(
-        run=run,
-        outcome=outcome,
-        tone=TONES.get(outcome, "calm"),
-        subtitle=_subtitle(run),
-        message=result.message if result else _say_unfinished(run),
-        tiles=list(_tiles(run, curves)),
-        curves=curves,
-        time=split_time(result.seconds.by_bucket(), result.wall_seconds) if result else [],
-        tiny_width=TINY_WIDTH,
-        importances=[each for each in run.figures if isinstance(each, Importance)],
-        confusions=[each for each in run.figures if isinstance(each, Confusion)],
-        metrics=list(list_metrics(run)),
-        attempts=list(list_attempts(run)),
-        losses=list(islice(list_losses(run), MAX_NOTES)),
-        bad_records=most_bad_records(bad_records_of(each.events) for each in run.attempts),
-        notes=list_notes(run),
-        checkpoints=checkpoints,
-        shown_checkpoints=checkpoints[:MAX_CHECKPOINTS],
-        provenance=list_provenance(run),
-        spec_yaml=yaml.safe_dump(run.provenance.spec, sort_keys=False, allow_unicode=True),
-        version=__version__,
-    )
+    return environment
 
 
 def _subtitle(run: RunData) -> str:
