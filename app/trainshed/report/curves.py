@@ -62,9 +62,12 @@ def collect_curves(attempts: Sequence[AttemptHistory], step_name: StepName = "st
     stretches = split_stretches(attempts)
     resumes = tuple(stretch.start for stretch in stretches[1:])
     repeated = tuple(_repeated_spans(stretches))
-    checkpoints = tuple(float(step) for step in sorted(checkpoint_steps(stretches)))
+    saved = {e.step or 0 for s in stretches for e in s.events if isinstance(e, CheckpointSaved)}
+    checkpoints = tuple(float(step) for step in sorted(saved))
     names = metric_names(stretches)
-    colours = _colours(names)
+    # The same colour for a dataset in every chart; what was logged in training is first.
+    datasets = dict.fromkeys(["", *(_dataset(name) for name in names)])
+    colours = {dataset: index % NUM_COLOURS for index, dataset in enumerate(datasets)}
     charts = [
         Chart(
             title=kind,
@@ -135,11 +138,6 @@ def metric_names(stretches: Sequence[CurveSegment]) -> list[str]:
             if isinstance(event, Measured):
                 names.update(dict.fromkeys(event.metrics))
     return list(names)
-
-
-def checkpoint_steps(stretches: Sequence[CurveSegment]) -> set[int]:
-    """The steps at which a checkpoint was written."""
-    return {e.step or 0 for s in stretches for e in s.events if isinstance(e, CheckpointSaved)}
 
 
 def is_drawable(value: float | None) -> bool:
@@ -235,9 +233,3 @@ def _kind_rank(kind: str) -> tuple[int, str]:
         if kind.lower() == word:
             return rank, kind
     return (3 if _is_loss(kind) else 4), kind
-
-
-def _colours(names: Sequence[str]) -> dict[str, int]:
-    """A colour for each data set, the same in every chart; what was logged in training is first."""
-    datasets = dict.fromkeys(["", *(_dataset(name) for name in names)])
-    return {dataset: index % NUM_COLOURS for index, dataset in enumerate(datasets)}

@@ -127,7 +127,8 @@ def _tiles(run: RunData, curves: Curves) -> Iterator[Tile]:
     result = run.result
     if best := find_best(run):
         yield Tile(f"Best {best.name}", say_number(best.value), best.where)
-    progress = _last_progress(run)
+    events = (event for attempt in reversed(run.attempts) for event in reversed(attempt.events))
+    progress = next((event for event in events if isinstance(event, Progress)), None)
     if result:
         yield Tile("Wall time", say_duration(result.wall_seconds), "from start to end")
     elif progress and progress.eta_seconds is not None:
@@ -144,11 +145,6 @@ def _tiles(run: RunData, curves: Curves) -> Iterator[Tile]:
     if step := _say_steps(result, progress):
         repeated = f"{curves.steps_repeated:,} done twice" if curves.steps_repeated else ""
         yield Tile(f"{run.step_name.title()}s", step, repeated)
-
-
-def _last_progress(run: RunData) -> Progress | None:
-    events = (event for attempt in reversed(run.attempts) for event in reversed(attempt.events))
-    return next((event for event in events if isinstance(event, Progress)), None)
 
 
 def _say_steps(result: ResultRecord | None, progress: Progress | None) -> str:

@@ -10,11 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trainshed.report.axes import (
-    BOTTOM,
     HEIGHT,
-    LEFT,
-    RIGHT,
-    TOP,
     WIDTH,
     Scale,
     format_number,
@@ -101,22 +97,16 @@ class DrawnSeries:
 class Drawing:
     """One chart as the template writes it."""
 
-    title: str
+    chart: Chart
     description: str
-    x_label: str
-    is_log: bool
+    across: Scale
+    up: Scale
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
     series: tuple[DrawnSeries, ...]
-    resumes: tuple[float, ...]
-    repeated: tuple[Span, ...]  # (x, width)
     checkpoints: tuple[float, ...]
     width: int = WIDTH
     height: int = HEIGHT
-    left: int = LEFT
-    right: int = WIDTH - RIGHT
-    top: int = TOP
-    bottom: int = HEIGHT - BOTTOM
 
 
 def draw_chart(chart: Chart) -> Drawing:
@@ -127,21 +117,15 @@ def draw_chart(chart: Chart) -> Drawing:
     values = [p[1] for p in every_point]
     is_log = chart.log_allowed and 0 < min(values) * LOG_SCALE_RATIO < max(values)
     up, y_ticks = log_axis(values) if is_log else value_axis(values, from_zero=chart.from_zero)
-    checkpoints = chart.checkpoints[:: len(chart.checkpoints) // MAX_TICK_MARKS + 1]
     return Drawing(
-        title=chart.title,
+        chart=chart,
         description=_describe(chart),
-        x_label=chart.x_label,
-        is_log=is_log,
+        across=across,
+        up=up,
         x_ticks=_label(x_ticks, across),
         y_ticks=_label(y_ticks, up),
         series=tuple(_draw_series(series, chart.x_label, across, up) for series in chart.series),
-        resumes=tuple(across.place(x) for x in chart.resumes),
-        repeated=tuple(
-            (across.place(start), round(across.place(end) - across.place(start), 1))
-            for start, end in chart.repeated
-        ),
-        checkpoints=tuple(across.place(x) for x in checkpoints),
+        checkpoints=chart.checkpoints[:: len(chart.checkpoints) // MAX_TICK_MARKS + 1],
     )
 
 

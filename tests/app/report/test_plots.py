@@ -102,5 +102,5 @@ def test_a_curve_of_one_point_is_a_dot_within_the_axes() -> None:
 
     (dot,) = drawing.series[0].dots
     assert dot.words == "loss 0.5 at step 40"
-    assert drawing.left < dot.x <= drawing.right
-    assert drawing.top < dot.y < drawing.bottom
+    assert drawing.across.start < dot.x <= drawing.across.end
+    assert drawing.up.end < dot.y < drawing.up.start
