@@ -245,7 +245,10 @@ def _kind(error: BaseException) -> Kind | None:
     elif _NOT_STARTED.search(str(error)):
         found = "start"
     elif any(name.endswith(".OperationalError") for name in names):
-        found = _kind_of_database(str(error))
+        # PEP 249's name in all drivers, which have mistakes of users among these.
+        found = next(
+            (kind for kind, said in _OF_DATABASES.items() if said.search(str(error))), None
+        )
     else:
         found = next((_TYPES[name] for name in names if name in _TYPES), None)
     if found:
@@ -268,14 +271,6 @@ def _kind_in_xgboost(text: str) -> Kind | None:
     if "/collective/" not in text:
         return None
     return "timeout" if _LATE.search(text) else "peer"
-
-
-def _kind_of_database(text: str) -> Kind | None:
-    """Return the kind of what a database did not do: drivers have mistakes of users' among these.
-
-    The name of the type is that of PEP 249, which all of them follow.
-    """
-    return next((kind for kind, words in _OF_DATABASES.items() if words.search(text)), None)
 
 
 def _kind_of_call(error: OSError) -> Kind | None:

@@ -139,14 +139,6 @@ def _write_vectors(folder: Path, rng: np.random.Generator) -> None:
     np.save(folder / "a.npy", np.column_stack([vectors, labels]).astype(np.float32))
 
 
-def _write_web(folder: Path, rng: np.random.Generator) -> None:
-    _write_parquet(_vectors(rng, "label"), folder)
-
-
-def _write_books(folder: Path, rng: np.random.Generator) -> None:
-    _write_parquet(_vectors(rng, "kind"), folder)
-
-
 def _vectors(rng: np.random.Generator, label: str) -> pa.Table:
     labels = np.arange(ROWS) % 2
     values = rng.normal(labels[:, None], 0.5, (ROWS, 4)).astype(np.float32)
@@ -213,7 +205,7 @@ def _write_parquet(table: pa.Table, folder: Path) -> None:
 
 WRITERS: Mapping[str, Write] = {
     "animals": _write_animals,
-    "books": _write_books,
+    "books": lambda folder, rng: _write_parquet(_vectors(rng, "kind"), folder),
     "cifar10": _write_cifar10,
     "clicks": _write_clicks,
     "flights": _write_flights,
@@ -224,6 +216,6 @@ WRITERS: Mapping[str, Write] = {
     "shards": _write_shards,
     "vectors": _write_vectors,
     "visits": _write_visits,
-    "web": _write_web,
+    "web": lambda folder, rng: _write_parquet(_vectors(rng, "label"), folder),
     "words": _write_words,
 }

@@ -34,7 +34,9 @@ def say_duration(seconds: float | None) -> str:
     """20 ms, 8.4 s, 42 s, 3 min 20 s, 2 h 05 min, 3 d 4 h."""
     if seconds is None or not math.isfinite(seconds):
         return MISSING
-    return _say_short(seconds) if seconds < SHORT else say_whole_seconds(round(seconds))
+    if 0 < seconds < TINY:
+        return f"{1_000 * seconds:.0f} ms"
+    return f"{seconds:.1f} s" if seconds < SHORT else say_whole_seconds(round(seconds))
 
 
 def say_whole_seconds(seconds: float) -> str:
@@ -136,7 +138,3 @@ def say_moment(moment: datetime | float | None) -> str:
 def say_metrics(metrics: Mapping[str, float | None]) -> str:
     """Every metric on one line: valid.accuracy 0.9722, valid.loss 0.0713."""
     return ", ".join(f"{name} {say_number(value)}" for name, value in metrics.items())
-
-
-def _say_short(seconds: float) -> str:
-    return f"{1_000 * seconds:.0f} ms" if 0 < seconds < TINY else f"{seconds:.1f} s"

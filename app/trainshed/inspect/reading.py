@@ -21,6 +21,7 @@ from trainshed.data.sources.apply_functions import transform
 from trainshed.data.sources.column_arrays import cut_rows, nbytes, num_rows
 from trainshed.data.sources.dataset_files import read_fragment
 from trainshed.data.sources.filters import columns_to_read, selected
+from trainshed.data.sources.formats.shared_types import spread_out
 from trainshed.data.sources.fragment_reader import read_rows
 from trainshed.failures import InfrastructureError
 from trainshed.inspect.generated_rows import GeneratedRows
@@ -109,9 +110,8 @@ def samples(given: RowInput, rows: int = SAMPLE_ROWS) -> list[tuple[Columns, Col
         rows: of each position.
     """
     how, fragments = given.reading(rows), given.source.fragments
-    places = sorted({round(place) for place in np.linspace(0, len(fragments) - 1, SAMPLE_PLACES)})
     found = []
-    for place in places:
+    for place in spread_out(len(fragments), SAMPLE_PLACES):
         if given.left_out:
             ways = (replace(how, transforms=()), how)
             pair = [next(chunks(way, fragments[place], given.left_out), {}) for way in ways]

@@ -42,7 +42,8 @@ def say_value(value: object) -> str:
             said = f"[{', '.join(say_value(each) for each in value[:MOST_VALUES])}{more}]"
         case _:
             said = str(value)
-    return _short(said)
+    said = say_plainly(said[: 2 * MOST_CHARACTERS])
+    return said if len(said) <= MOST_CHARACTERS else f"{said[: MOST_CHARACTERS - 3]}..."
 
 
 def say_type(array: Array) -> str:
@@ -109,8 +110,3 @@ def _kind(value: object) -> str:
         return f"{inner}arrays with {value.ndim} axes" if value.ndim > 1 else f"{inner}lists"
     names = {"str": "text", "dict": "objects", "list": "lists"}
     return names.get(type(value).__name__, type(value).__name__)
-
-
-def _short(text: str) -> str:
-    text = say_plainly(text[: 2 * MOST_CHARACTERS])
-    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 3]}..."

@@ -29,6 +29,7 @@ from trainshed.data.sources.column_arrays import (
 from trainshed.data.sources.dataset_files import read_sample
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.feed_types import check_dtype, place_in
+from trainshed.data.sources.formats.shared_types import spread_out
 from trainshed.data.sources.fragment_reader import first_rows, reading
 from trainshed.failures import InfrastructureError
 from trainshed_api.data import ALL_COLUMNS
@@ -68,7 +69,8 @@ def measure(  # noqa: PLR0913, PLR0917 - a dataset, what it is for, and what is 
     Fragments may have no row, or none that is chosen: where no place has one there is no sample.
     told: grows by what is bad among them and may be left out. label: the column of labels.
     """
-    places = _sample_places(source)
+    fragments = source.fragments
+    places = [fragments[place] for place in spread_out(len(fragments), SAMPLE_PLACES)]
     looked = [
         _transformed(draft, fragment, PLACE_ROWS if place else SAMPLE_ROWS, told)
         for place, fragment in enumerate(places)
@@ -217,13 +219,6 @@ def _try_collate(plan: DatasetPlan, fragment: Fragment, columns: Columns, seed: 
     if plan.collate:
         ids = np.arange(num_rows(columns), dtype=np.int64)
         _sampled(plan, fragment, lambda: collate(plan, columns, ids, seed, 0))
-
-
-def _sample_places(source: Source) -> list[Fragment]:
-    """Return fragments from the first to the last."""
-    last = len(source.fragments) - 1
-    places = sorted({round(place) for place in np.linspace(0, last, SAMPLE_PLACES)})
-    return [source.fragments[place] for place in places]
 
 
 def _places_inside(places: Sequence[Fragment]) -> list[Fragment]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import TYPE_CHECKING
 
+from trainshed.data.sources.formats.optional_packages import is_importable
 from trainshed.functions import find
 from trainshed_api.errors import Problem, SpecError
 
@@ -32,14 +32,7 @@ def find_hook(use: str | None, name: str) -> Callable[..., object]:
         )
         raise SpecError([Problem(RUN, f"a checkpoint without {name}", expected)])
     module = use.partition(":")[0]
-    if not _is_importable(module):
+    if not is_importable(module):
         expected = f"a checkpoint whose module {module} can be imported. Set --code to its folder"
         raise SpecError([Problem(RUN, f"a checkpoint that names {use}", expected)])
     return find(use, RUN)
-
-
-def _is_importable(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # a package around it
-        return False

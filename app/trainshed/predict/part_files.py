@@ -8,7 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import shutil
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -147,7 +147,8 @@ class JsonLines:
         """Write one file with the rows of all parts."""
         with file.open("wb") as joined:
             for part in parts:
-                _append(part, joined)
+                with part.open("rb") as opened:
+                    shutil.copyfileobj(opened, joined)
 
 
 class Parquet:
@@ -204,11 +205,6 @@ def _format_of(file: Path, schema: pa.Schema | None) -> PartFormat:
     if file.suffix == ".parquet":
         return Parquet(schema)
     raise SpecError([Problem("--output", str(file), "a file that ends with .jsonl or .parquet")])
-
-
-def _append(part: Path, joined: BinaryIO) -> None:
-    with part.open("rb") as opened:
-        shutil.copyfileobj(opened, joined)
 
 
 def _row_groups(part: Path) -> Iterator[pa.Table]:

@@ -107,7 +107,7 @@ class Run(EpochRun):
         for stepped in tracked.optimizers:
             stepped.register_step_post_hook(self._note_optimizer_step)
             if tracked.owner_of(stepped):
-                stepped.register_step_pre_hook(self._check_optimizer_step)
+                stepped.register_step_pre_hook(lambda *_: self._step.check_last_part())
         said: dict[str, None] = {}
         for each in tracked.models:
             if self._job.spec.reproducible:
@@ -259,10 +259,6 @@ class Run(EpochRun):
         self._step.leave()
         if is_done:
             self._loop.count_step(self._step.total)
-
-    def _check_optimizer_step(self, *_: object) -> None:
-        """Refuse a step in a part of a batch after which gradients are not synchronized."""
-        self._step.check_last_part()
 
     def _note_optimizer_step(self, *_: object) -> None:
         """Record that the weights have changed, by backward_step or by the function itself."""

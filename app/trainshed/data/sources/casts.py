@@ -45,13 +45,6 @@ class _Float(NamedTuple):
         """Return the largest finite value."""
         return (2 - 2.0 ** (1 - self.digits)) * 2.0**self.exponent
 
-    @property
-    def least_infinite(self) -> float:
-        """Return the smallest value that is rounded to infinity."""
-        half = (2 - 2.0**-self.digits) * 2.0**self.exponent
-        # torch converts float64 to 16-bit types through float32, which rounds first.
-        return half - 2.0 ** (self.exponent - 24) if self.digits < _SINGLE else half
-
 
 # Number of values that fit a core's cache for several passes.
 _BLOCK_VALUES = 32_768
@@ -203,7 +196,9 @@ def _not_in_range(array: Array, wanted: str) -> Misfit:
 
 def _infinite(array: Array, wanted: str, floats: _Float) -> Misfit | None:
     """Return the first finite number that a floating point type rounds to infinity."""
-    bound = floats.least_infinite
+    # torch converts float64 to 16-bit types through float32, which rounds first.
+    half = (2 - 2.0**-floats.digits) * 2.0**floats.exponent
+    bound = half - 2.0 ** (floats.exponent - 24) if floats.digits < _SINGLE else half
     wrong = np.less_equal(array, -bound) | np.greater_equal(array, bound)
     if not (wrong.any() and (wrong := wrong & np.isfinite(array)).any()):
         return None

@@ -27,6 +27,7 @@ from trainshed.data.sources.formats.json import Json
 from trainshed.data.sources.formats.lance import Lance
 from trainshed.data.sources.formats.npy import Npy
 from trainshed.data.sources.formats.optional_packages import check_package
+from trainshed.data.sources.formats.shared_types import spread_out
 from trainshed.data.sources.formats.text import Text
 from trainshed.data.sources.formats.tfrecords import Tfrecords
 from trainshed.data.sources.formats.video import Video
@@ -317,10 +318,9 @@ def _density(source: Contents, opened: Opener) -> float:
     if not uncounted.size:
         return 0.0
     reader = _reader(source.scan)
-    places = sorted({round(place) for place in np.linspace(0, len(uncounted) - 1, DENSITIES)})
     seen = [
         reader.density(source.fragments[int(uncounted[place])], source.scan, opened)
-        for place in places
+        for place in spread_out(len(uncounted), DENSITIES)
     ]
     return sum(seen) / len(seen)
 

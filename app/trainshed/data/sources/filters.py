@@ -173,7 +173,9 @@ def misfits(condition: Condition, schema: pa.Schema) -> Iterator[tuple[str, str]
         except MisfitError as error:
             yield error.got, error.expected
         except pa.ArrowException as error:
-            yield _say_misfit(part, kinds), f"{_EXPECTED}. Reported: {on_one_line(error)}"
+            names = dict.fromkeys(columns_of(part))
+            got = " and ".join(f"column {name} of type {kinds[name]}" for name in names)
+            yield got, f"{_EXPECTED}. Reported: {on_one_line(error)}"
 
 
 def may_meet(condition: Condition, group: pq.RowGroupMetaData, leaves: Leaves) -> bool:
@@ -419,11 +421,6 @@ def _length(column: ds.Expression, kind: pa.DataType) -> ds.Expression:
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return pc.binary_length(column)
     return pc.utf8_length(column)
-
-
-def _say_misfit(part: Simple, kinds: Mapping[str, pa.DataType]) -> str:
-    names = dict.fromkeys(columns_of(part))
-    return " and ".join(f"column {name} of type {kinds[name]}" for name in names)
 
 
 def _ends(

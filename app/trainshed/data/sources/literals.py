@@ -91,18 +91,10 @@ def _float(value: Value, kind: pa.DataType) -> pa.Scalar:
         return pa.scalar(float(kind.to_pandas_dtype()(_number(value))))
 
 
-def _unsigned(value: Value, kind: pa.DataType) -> pa.Scalar:
-    return _decimal(_number(value), kind)
-
-
 def _decimal(value: Value, _: pa.DataType) -> pa.Scalar:
     value = str(value) if isinstance(value, Unquoted) else value
     number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     return pa.scalar(number, _EXACT)
-
-
-def _date(value: Value, _: pa.DataType) -> pa.Scalar:
-    return pa.scalar(_text(value)).cast(pa.date32())
 
 
 def _time(value: Value, kind: pa.DataType) -> pa.Scalar:
@@ -146,7 +138,11 @@ class _Family(NamedTuple):
 _FAMILIES = (
     _Family(pa.types.is_null, lambda value, _: pa.scalar(value), "any constant"),
     _Family(pa.types.is_boolean, _boolean, "True or False"),
-    _Family(pa.types.is_uint64, _unsigned, "a number without quotes, such as 5"),
+    _Family(
+        pa.types.is_uint64,
+        lambda value, kind: _decimal(_number(value), kind),
+        "a number without quotes, such as 5",
+    ),
     _Family(pa.types.is_integer, _integer, "a number of at most 64 bits without quotes, such as 5"),
     _Family(pa.types.is_floating, _float, "a number without quotes, such as 1.5"),
     _Family(pa.types.is_decimal, _decimal, "a number such as 1.5"),
@@ -160,7 +156,11 @@ _FAMILIES = (
         lambda value, _: pa.scalar(_text(value).encode()),
         'a text in quotes, such as "train"',
     ),
-    _Family(pa.types.is_date, _date, 'a date such as "2024-01-31"'),
+    _Family(
+        pa.types.is_date,
+        lambda value, _: pa.scalar(_text(value)).cast(pa.date32()),
+        'a date such as "2024-01-31"',
+    ),
     _Family(
         lambda kind: pa.types.is_timestamp(kind) and kind.tz is None,
         _time,

@@ -194,7 +194,9 @@ class ColumnFacts:
             if schema.equals(layout.schema):
                 return layout
         asked = (each for each in schema if not self._columns or each.name in self._columns)
-        columns = {each.name: each for each in asked if _may_become_floats(each.type)}
+        # Together with other files' a column may be one of integers or booleans.
+        may_be = (becomes_floats, pa.types.is_null, pa.types.is_dictionary)
+        columns = {each.name: each for each in asked if any(is_(each.type) for is_ in may_be)}
         paths = (footer.schema.column(number).path for number in range(footer.num_columns))
         leaves = [(number, columns[path]) for number, path in enumerate(paths) if path in columns]
         self._layouts.append(_Layout(where, footer, schema, leaves))
@@ -247,11 +249,6 @@ class ColumnFacts:
         """
         large = names & self._large
         return frozenset(name for name in large if pa.types.is_int64(schema.field(name).type))
-
-
-def _may_become_floats(kind: pa.DataType) -> bool:
-    """Return whether a type may be one of integers or booleans together with other files'."""
-    return becomes_floats(kind) or pa.types.is_null(kind) or pa.types.is_dictionary(kind)
 
 
 class _Place(NamedTuple):

@@ -203,7 +203,7 @@ def _head(path: str, scan: Scan, field: str, opened: Opener, most: int | None) -
     )
     parsing = _parsing(options)
     if scan.skips_bad:
-        parsing.invalid_row_handler = _pass_over
+        parsing.invalid_row_handler = lambda _: "skip"
     converting = _converting(options)
     table = pacsv.read_csv(pa.BufferReader(head), reading, parsing, converting)
     if not table.num_rows:
@@ -213,10 +213,6 @@ def _head(path: str, scan: Scan, field: str, opened: Opener, most: int | None) -
     return pa.schema(
         [each.with_type(pa.string()) if pa.types.is_binary(each.type) else each for each in schema]
     )
-
-
-def _pass_over(_: pacsv.InvalidRow) -> str:
-    return "skip"
 
 
 def _parsed(

@@ -49,7 +49,7 @@ def check_package(form: FormatName, field: str) -> None:
 
 def missing_of(packages: Sequence[OptionalPackage]) -> list[str]:
     """Return the names of packages that are not installed."""
-    return [package.name for package in packages if not _is_there(package.module)]
+    return [package.name for package in packages if not is_importable(package.module)]
 
 
 def expected_packages(names: Sequence[str], by: str | None = None) -> str:
@@ -68,7 +68,8 @@ def expected_packages(names: Sequence[str], by: str | None = None) -> str:
     )
 
 
-def _is_there(module: str) -> bool:
+def is_importable(module: str) -> bool:
+    """Return whether a module is installed, without importing it."""
     try:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:  # the parent package is missing, too

@@ -61,11 +61,12 @@ class Shared(NamedTuple):
 
 def some_files(files: Sequence[Found]) -> list[Found]:
     """Return a few files from first to last, to infer the columns of all."""
-    return [files[place] for place in _few_places(len(files))]
+    return [files[place] for place in spread_out(len(files), LOOKED_AT)]
 
 
-def _few_places(count: int) -> list[int]:
-    return sorted({round(place) for place in np.linspace(0, count - 1, LOOKED_AT)})
+def spread_out(count: int, most: int) -> list[int]:
+    """Return up to `most` numbers below `count`, from the first to the last."""
+    return sorted({round(number) for number in np.linspace(0, count - 1, most)})
 
 
 def shared_schema(
@@ -132,7 +133,7 @@ def _looked_at(files: Sequence[Found], filled: Sequence[int]) -> list[tuple[Foun
     """
     drawn = np.random.default_rng(0).permutation(len(filled))[:MOST_LOOKED_AT]
     sizes: dict[int, int | None] = dict.fromkeys(drawn.tolist(), SHALLOW_BYTES)
-    sizes |= dict.fromkeys(_few_places(len(filled)))
+    sizes |= dict.fromkeys(spread_out(len(filled), LOOKED_AT))
     return [(files[filled[place]], sizes[place]) for place in sorted(sizes)]
 
 
