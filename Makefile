@@ -123,6 +123,7 @@ fmt: setup ## Rewrite the sources in the one format, and what README.md shows of
 generate: setup ## Write generated files again: CRD, chart's README, manifests, references, hack/messages.txt
 	@$(BIN)/python -m hack.chart
 	@$(BIN)/python -m hack.messages
+	@$(BIN)/python -m hack.commands
 	@$(BIN)/python -m trainshed_api.reference > docs/trainingrun.md
 	@$(BIN)/python -m trainshed.programs.reference > docs/programs.md
 
