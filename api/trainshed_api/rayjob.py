@@ -98,16 +98,7 @@ def render_rayjob(
         "name": attempt.ray_job,
         "namespace": attempt.namespace,
         "labels": _labels(run, attempt),
-        "ownerReferences": [
-            {
-                "apiVersion": names.API_VERSION,
-                "kind": names.KIND,
-                "name": attempt.name,
-                "uid": attempt.uid,
-                "controller": True,
-                "blockOwnerDeletion": True,
-            }
-        ],
+        "ownerReferences": [owner_of(attempt.name, attempt.uid)],
     }
     if isinstance(cluster, SharedCluster):
         spec["clusterSelector"] = {CLUSTER_LABEL: cluster.name}
@@ -118,6 +109,18 @@ def render_rayjob(
         # A head that comes back would be given the same job again.
         metadata["annotations"] = {"ray.io/disable-provisioned-head-restart": "true"}
     return {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata, "spec": spec}
+
+
+def owner_of(name: str, uid: str) -> JsonObject:
+    """Return the owner reference to a TrainingRun, with which an object goes."""
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.KIND,
+        "name": name,
+        "uid": uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
 
 
 def _environment(attempt: AttemptIdentity) -> Mapping[str, str]:

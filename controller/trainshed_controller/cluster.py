@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 # Names without what belongs to them: a page of it is small whatever people put into their objects.
 _NAMES_ALONE = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 EVENTS = "apis/events.k8s.io/v1", "events"
+POLICIES = "apis/networking.k8s.io/v1", "networkpolicies"
 _KEY_NAME, _KEY_BYTES = "key", 32
 _JSON = "application/json"
 _STRICT = {"fieldValidation": "Strict", **MANAGED}
@@ -124,6 +125,12 @@ class Cluster(Connection):
             if complaint := complaint_about_jobs(await self.openapi(JOBS)):
                 raise RefusedError(f"POST {path}", complaint) from None
             raise
+
+    async def create_policy(self, manifest: JsonObject) -> None:
+        """Create a NetworkPolicy, unless it exists."""
+        path = path_of(POLICIES, str(as_object(manifest["metadata"])["namespace"]))
+        with contextlib.suppress(ConflictError):
+            await self.request("POST", path, _STRICT, manifest)
 
     async def delete_job(self, job: RayJobView) -> bool:
         """Delete this very RayJob; return whether it was there."""

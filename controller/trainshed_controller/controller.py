@@ -18,7 +18,7 @@ from trainshed_controller.ledger import Ledger
 from trainshed_controller.merge_patch import merge_patch
 from trainshed_controller.model import Key, Note, Refusal
 from trainshed_controller.reconcile import reconcile
-from trainshed_controller.render import render_attempt
+from trainshed_controller.render import render_attempt, render_policy
 
 if TYPE_CHECKING:
     from trainshed_api.json_object import JsonObject
@@ -197,7 +197,10 @@ class Controller:
         shared = self._cache.clusters.get(view.namespace, cluster_of(view, self._settings))
         groups = shared.groups if shared else ()
         manifest = render_attempt(view, number, self._settings, self._key, groups)
+        policy = render_policy(view, self._settings)
         try:
+            if policy:  # before the Pods that it protects
+                await self._cluster.create_policy(policy)
             made = await self._cluster.create_job(manifest)
             self._metrics.attempts.inc()
             self._refusals.pop(view.uid, None)

@@ -261,6 +261,7 @@ class Settings:
 
     shared_clusters: RayClusters that a run may name; the default one is always among them.
     dashboard_url: of a RayCluster, with {namespace} and {cluster}.
+    isolates_clusters: whether each run's own clusters have a NetworkPolicy.
     """
 
     default_cluster: str = "trainshed"
@@ -269,6 +270,7 @@ class Settings:
     dashboard_url: str = ""
     classes: dict[str, ClusterClass] = field(default_factory=dict)
     progress_interval_seconds: float = 10.0
+    isolates_clusters: bool = False
 
     def __post_init__(self) -> None:
         shared = self.shared_clusters | {self.default_cluster}

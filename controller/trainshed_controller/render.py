@@ -14,9 +14,11 @@ from trainshed_api.json_object import as_object
 from trainshed_api.names import NODE_GROUP_LABEL
 from trainshed_api.rayjob import (
     KUEUE_QUEUE,
+    RUN_LABEL,
     AttemptIdentity,
     OwnCluster,
     SharedCluster,
+    owner_of,
     render_rayjob,
 )
 from trainshed_controller.admission import request_of
@@ -25,6 +27,8 @@ from trainshed_controller.packing import Rooms, pack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from pydantic import JsonValue
 
     from trainshed_api.json_object import JsonObject
     from trainshed_api.v1alpha1 import TrainingRun
@@ -78,9 +82,48 @@ def render_attempt(
     if chosen is None:
         attempt = attempt_of(view, number, settings, key, shared)
         return render_rayjob(view.run, attempt, SharedCluster(shared_cluster(view.run, settings)))
-    spec = sized_cluster(view.run, chosen)
+    spec = _labelled(sized_cluster(view.run, chosen), view.name)
     attempt = attempt_of(view, number, settings, key, read_groups(spec))
     return render_rayjob(view.run, attempt, OwnCluster(spec))
+
+
+def _labelled(spec: JsonObject, run: str) -> JsonObject:
+    """Return the RayClusterSpec with the label on its Pods by which render_policy selects them."""
+    workers = spec.get("workerGroupSpecs")
+    for group in [spec["headGroupSpec"], *(workers if isinstance(workers, list) else ())]:
+        pod: JsonValue = group
+        for part in ("template", "metadata", "labels"):
+            pod = as_object(pod).setdefault(part, {})
+        as_object(pod)[RUN_LABEL] = run
+    return spec
+
+
+def render_policy(view: RunView, settings: Settings) -> JsonObject | None:
+    """Return the NetworkPolicy that lets the Pods of a run's own clusters reach each other.
+
+    The chart's policies deny them everything else. None where there are no policies, or no cluster
+    of the run's own.
+    """
+    if not settings.isolates_clusters or view.run is None or not class_of(view.run, settings):
+        return None
+    pods: JsonObject = {"matchLabels": {RUN_LABEL: view.name}}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {
+            # A run of the same name that came before may not be collected yet.
+            "name": f"{view.name}-{view.uid[:8]}",
+            "namespace": view.namespace,
+            "labels": {"app.kubernetes.io/managed-by": "trainshed", RUN_LABEL: view.name},
+            "ownerReferences": [owner_of(view.name, view.uid)],
+        },
+        "spec": {
+            "podSelector": pods,
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [{"from": [{"podSelector": pods}]}],
+            "egress": [{"to": [{"podSelector": pods}]}],
+        },
+    }
 
 
 def shared_cluster(run: TrainingRun, settings: Settings) -> str:

@@ -84,6 +84,7 @@ def read_platform(environment: Mapping[str, str]) -> Platform:
             dashboard_url=get("DASHBOARD_URL", "http://{cluster}-head-svc.{namespace}.svc:8265"),
             classes=read_classes(Path(classes)) if classes else {},
             progress_interval_seconds=_number(get, "PROGRESS_INTERVAL_SECONDS", "10"),
+            isolates_clusters=get("NETWORK_POLICY") == "true",
         ),
         own_namespace=own,
         key_secret=get("KEY_SECRET", "trainshed-progress-key"),

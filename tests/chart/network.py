@@ -92,6 +92,8 @@ def _selects(selector: Object, labels: tuple[tuple[str, str], ...]) -> bool:
 
 def _fits(expression: Object, labels: dict[str, str]) -> bool:
     operator = expression["operator"]
+    if operator == "DoesNotExist":
+        return text(expression, "key") not in labels
     assert operator in {"In", "NotIn"}, "no other operator is understood here"
     values = expression["values"]
     assert isinstance(values, list)

@@ -26,6 +26,23 @@ def test_the_controller_is_told_which_clusters_are_shared(
     assert told(renderer.render(values))["TRAINSHED_CONTROLLER_DEFAULT_CLUSTER"] == "trainshed"
 
 
+def test_the_controller_makes_policies_where_the_release_has_them(renderer: Renderer) -> None:
+    def can_create(objects: list[Object]) -> bool:
+        roles = of_kind(objects, "Role")
+        return any(
+            at(rule, "resources") == ["networkpolicies"] and at(rule, "verbs") == ["create"]
+            for role in roles
+            for rule in rows(role, "rules")
+        )
+
+    closed, opened = renderer.render(), renderer.render(None, "--set=networkPolicy.enabled=false")
+
+    assert told(closed)["TRAINSHED_CONTROLLER_NETWORK_POLICY"] == "true"
+    assert can_create(closed)
+    assert told(opened)["TRAINSHED_CONTROLLER_NETWORK_POLICY"] == "false"
+    assert not can_create(opened)
+
+
 def test_one_object_of_a_namespace_has_the_same_name_in_every_release(renderer: Renderer) -> None:
     def names(release: str) -> set[str]:
         maps = of_kind(renderer.render(None, release=release), "ConfigMap")

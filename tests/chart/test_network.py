@@ -1,12 +1,14 @@
 """Who may talk to whom by the rendered policies; whether a network enforces them is not seen."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from tests.chart.network import Endpoint, is_allowed
 from tests.chart.pods import expand_pods
-from tests.chart.rendering import VALUES_FILES, Renderer, of_kind, table, text
+from tests.chart.rendering import VALUES_FILES, Object, Renderer, of_kind, table, text
+from tests.controller.builders_view import SETTINGS, make_view
+from trainshed_controller.render import render_policy
 
 
 def ours(component: str) -> Endpoint:
@@ -26,6 +28,19 @@ def ray(node_type: str, cluster: str = "trainshed") -> Endpoint:
         ("ray.io/node-type", node_type),
     )
     return Endpoint(ours("ray").labels + labels)
+
+
+def of_run(name: str, node_type: str) -> Endpoint:
+    """A Pod of a cluster that a run has for itself."""
+    return Endpoint((*ray(node_type, f"{name}-1-abcde").labels, ("trainshed.dev/run", name)))
+
+
+def policy_of_run(name: str) -> Object:
+    """What the controller makes for a run, in the namespace of the release."""
+    view = replace(make_view(cluster={"dedicated": {}}), name=name, namespace="trainshed")
+    policy = render_policy(view, replace(SETTINGS, isolates_clusters=True))
+    assert policy
+    return policy
 
 
 def elsewhere(namespace: str, **labels: str) -> Endpoint:
@@ -83,8 +98,24 @@ CASES = {
     "the hook of an uninstall reaches the API server": Case(
         ours("uninstall"), Endpoint(address="10.0.0.10"), 6443, True
     ),
-    "a run's own cluster talks to itself": Case(
+    "the own cluster of a run that an earlier controller began talks to itself": Case(
         ray("worker", "digits-1-abcde"), ray("head", "digits-1-abcde"), 6379, True
+    ),
+    "a cluster of an earlier controller reaches no run's own": Case(
+        ray("worker", "digits-1-abcde"), of_run("mine", "head"), 6379, False
+    ),
+    "a run's own cluster reaches no other run's": Case(
+        of_run("theirs", "worker"), of_run("mine", "head"), 6379, False
+    ),
+    "nor its dashboard": Case(of_run("theirs", "head"), of_run("mine", "head"), 8265, False),
+    "workers of a run's own cluster reach its head": Case(
+        of_run("mine", "worker"), of_run("mine", "head"), 6379, True
+    ),
+    "and each other on any port": Case(
+        of_run("mine", "worker"), of_run("mine", "worker"), 34567, True
+    ),
+    "the operator submits jobs to a run's own cluster": Case(
+        Endpoint(OPERATOR), of_run("mine", "head"), 8265, True
     ),
     "and not to the shared one": Case(ray("worker", "digits-1-abcde"), ray("head"), 6379, False),
     "the operator submits jobs to it, too": Case(
@@ -182,7 +213,8 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_traffic(renderer: Renderer, case: Case) -> None:
-    objects = renderer.render(VALUES_FILES[case.values])
+    own = [policy_of_run("mine"), policy_of_run("theirs")]
+    objects = renderer.render(VALUES_FILES[case.values]) + own
 
     assert is_allowed(objects, case.source, case.target, case.port) is case.want
 

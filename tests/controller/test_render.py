@@ -14,7 +14,12 @@ from trainshed_api.json_object import as_object
 from trainshed_api.loading import load_text
 from trainshed_controller.capacity import read_groups
 from trainshed_controller.model import GroupView, Room, Settings
-from trainshed_controller.render import progress_token, render_attempt, unacceptable
+from trainshed_controller.render import (
+    progress_token,
+    render_attempt,
+    render_policy,
+    unacceptable,
+)
 from trainshed_controller.settings import SettingsError, read_classes, read_platform
 
 KEY = b"a key"
@@ -209,3 +214,33 @@ def test_classes_that_are_none_are_named(tmp_path: Path, text: str) -> None:
 
     with pytest.raises(SettingsError, match=WRONG[text]):
         read_classes(file)
+
+
+def test_a_policy_means_the_pods_of_a_runs_own_clusters_and_no_others() -> None:
+    settings = replace(SETTINGS, isolates_clusters=True)
+    view = make_view(cluster={"dedicated": {}})
+
+    policy = render_policy(view, settings)
+    cluster = part(render_attempt(view, 1, settings, KEY, ()), "spec", "rayClusterSpec")
+
+    labels: JsonValue = {"trainshed.dev/run": "digits"}
+    own: JsonValue = {"matchLabels": labels}
+    assert policy
+    assert part(policy, "spec") == {
+        "podSelector": own,
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"from": [{"podSelector": own}]}],
+        "egress": [{"to": [{"podSelector": own}]}],
+    }
+    groups = part(cluster, "workerGroupSpecs")
+    assert isinstance(groups, list)
+    for group in (part(cluster, "headGroupSpec"), *groups):
+        assert part(group, "template", "metadata", "labels") == labels
+
+
+def test_a_run_on_a_shared_cluster_or_without_policies_has_none() -> None:
+    dedicated = make_view(cluster={"dedicated": {}})
+
+    assert render_policy(make_view(), replace(SETTINGS, isolates_clusters=True)) is None
+    assert render_policy(dedicated, SETTINGS) is None
+    assert read_platform({"TRAINSHED_CONTROLLER_NETWORK_POLICY": "true"}).settings.isolates_clusters
