@@ -108,6 +108,8 @@ _LINKS: Mapping[Kind, LinkName] = {
 OUT_OF_MEMORY = re.compile(
     r"\b(MemoryError|OutOfMemoryError|ObjectStoreFullError)\b|Cannot allocate memory|out of memory"
 )
+# How the coordinator begins what it says of slow data.
+SLOW_DATA = re.compile(r"waiting for data takes")
 # In order: the first one that is found decides.
 _WORDS: tuple[tuple[LinkName, re.Pattern[str]], ...] = (
     ("workers", OUT_OF_MEMORY),

@@ -13,7 +13,14 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
-from trainshed.causes.chain import OUT_OF_MEMORY, Diagnosis, Link, broken_link, telling_lines
+from trainshed.causes.chain import (
+    OUT_OF_MEMORY,
+    SLOW_DATA,
+    Diagnosis,
+    Link,
+    broken_link,
+    telling_lines,
+)
 from trainshed.display.formatting import say_duration, say_percent, say_place
 from trainshed.jobs.local_runs import read_local_run, read_result
 from trainshed.report.load import read_events
@@ -30,8 +37,6 @@ if TYPE_CHECKING:
     from trainshed_api.progress import AnyEvent
     from trainshed_api.records import ResultRecord
 
-# How the coordinator begins what it says of slow data.
-_SLOW_DATA = re.compile(r"waiting for data takes")
 _RANK = re.compile(r"\(worker (\d+), step")
 _DATASET = re.compile(r"spec\.data\.datasets\.(\w+)")
 _NO_TRAINING = {
@@ -232,7 +237,7 @@ def _limit(run: StoredRun) -> str:
         said = [
             each.message
             for each in run.events
-            if isinstance(each, WarningEvent) and _SLOW_DATA.search(each.message)
+            if isinstance(each, WarningEvent) and SLOW_DATA.search(each.message)
         ]
         waits = (steps[-1].data_wait_percent or 0.0) if steps else 0.0
         return f"Nothing is wrong, but {said[-1]}" if said and waits >= LEAST_PERCENT else ""

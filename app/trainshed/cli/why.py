@@ -10,6 +10,7 @@ import click
 
 from trainshed.cli.run_location import storage_errors
 from trainshed.display.formatting import say_duration, say_lines_plainly
+from trainshed.jobs.cluster_error import ClusterError
 from trainshed.planning.run_folders import PROJECT_FILE
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.loading import load_file
@@ -20,21 +21,33 @@ if TYPE_CHECKING:
 
     from trainshed.causes.chain import Diagnosis
 
+# After which a request to the API server fails; most are sent at once.
+SECONDS = 2.0
+
 
 @click.command()
 @click.argument("named", metavar="NAME|FILE|FOLDER")
 @click.option(
     "--output", type=click.Choice(["text", "json"]), default="text", help="Format of the answer."
 )
-def why(named: str, output: str) -> None:
+@click.option("-n", "--namespace", help="Namespace of a TrainingRun in Kubernetes.")
+@click.option("--context", help="Context of the kubeconfig. Default: the current one.")
+def why(named: str, output: str, namespace: str | None, context: str | None) -> None:
     """Say why a run failed, waits or is slow, and which command to type next.
 
-    NAME is a run on this machine, its TrainingRun file, or the path or address of its folder.
+    NAME is a run on this machine, its TrainingRun file, or the path or address of its folder; else
+    a TrainingRun in Kubernetes. With --namespace or --context only Kubernetes is asked.
     """
-    found = _local(named)
+    is_remote = namespace is not None or context is not None
+    found = None if is_remote else _local(named)
     if found is None:
-        expected = "the name, file or folder of a run on this machine"
-        raise SpecError([Problem("NAME", named, expected)])
+        try:
+            found = _in_kubernetes(named, namespace, context)
+        except ClusterError as error:
+            if is_remote:
+                raise
+            expected = "the name, file or folder of a run on this machine, or a TrainingRun"
+            raise SpecError([Problem("NAME", named, f"{expected} ({error})")]) from error
     text = json.dumps(_as_json(found)) if output == "json" else "\n".join(_lines(found))
     click.echo(say_lines_plainly(text))
 
@@ -60,6 +73,21 @@ def _local(named: str) -> Diagnosis | None:
     elif not run.attempt:
         return None
     return stored_run.explain(run, named, str(file or PROJECT_FILE))
+
+
+def _in_kubernetes(named: str, namespace: str | None, context: str | None) -> Diagnosis:
+    """Return the diagnosis of a TrainingRun, by its name or its file."""
+    from trainshed.causes import cluster_run
+    from trainshed.jobs.kubectl import Kubectl
+    from trainshed.planning.run_folders import run_file
+
+    file = run_file(named)
+    name = load_file(file).metadata.name if file else named
+    options = (
+        f"{f' --context {context}' if context else ''}{f' -n {namespace}' if namespace else ''}"
+    )
+    facts = cluster_run.read(Kubectl(context, namespace, SECONDS), name)
+    return cluster_run.explain(facts, name, options)
 
 
 def _problems(file: Path) -> tuple[str, ...]:
