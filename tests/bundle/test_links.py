@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.bundle.repository import ROOT
 
-NAMES = ("README.md", "CONTRIBUTING.md", "UPGRADE.md", "charts/trainshed/README.md")
+NAMES = ("README.md", "AGENTS.md", "CONTRIBUTING.md", "UPGRADE.md", "charts/trainshed/README.md")
 PAGES = [ROOT / name for name in NAMES]
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
 
