@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from trainshed.storage.run_folder import RunFolder
 
 
-def kept_rows(run: RunFolder) -> list[Folder]:
-    """Return the rows of each dataset that each attempt of a run kept."""
-    parents = (run.attempt(number) / ROWS for number in run.attempts())
+def kept_rows(run: RunFolder, before: float = math.inf) -> list[Folder]:
+    """Return the rows of each dataset that each attempt of a run, or each before one, kept."""
+    parents = (run.attempt(number) / ROWS for number in run.attempts() if number < before)
     return [parent / name for parent in parents for name in parent.names()]
 
 
@@ -36,8 +37,7 @@ def unneeded_rows(run: RunFolder) -> list[Folder]:
     going_on = resume.ancestors(run, "latest", None)
     if _succeeded(run) or not any(run.checkpoints(number).names() for number in going_on):
         return kept_rows(run)
-    anew = [run.attempt(number) / ROWS for number in run.attempts() if number < going_on[0]]
-    return [parent / name for parent in anew for name in parent.names()]
+    return kept_rows(run, going_on[0])
 
 
 def delete_rows(run: RunFolder) -> str | None:

@@ -12,7 +12,7 @@ from trainshed.inspect.values import say_type
 from trainshed_api.progress import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -62,14 +62,14 @@ class Schema(Record):
     """
 
     format: str
-    files: int | None
-    bytes: int | None
-    rows: int | None
-    likely_rows: int | None
+    files: int | None = None
+    bytes: int | None = None
+    rows: int | None = None
+    likely_rows: int | None = None
     columns: tuple[ColumnInfo, ...]
     has_transforms: bool
     classes: tuple[str, ...]
-    fragments: Fragments | None
+    fragments: Fragments | None = None
 
 
 def describe(given: RowInput | GeneratedRows) -> Schema:
@@ -101,15 +101,7 @@ def _of_made(given: GeneratedRows) -> Schema:
     if given.plan.source is not None:
         return _of_files(given.plan.source, columns, has_transforms=True)
     return Schema(
-        format=given.maker,
-        files=None,
-        bytes=None,
-        rows=None,
-        likely_rows=None,
-        columns=columns,
-        has_transforms=bool(given.transforms),
-        classes=(),
-        fragments=None,
+        format=given.maker, columns=columns, has_transforms=bool(given.transforms), classes=()
     )
 
 
@@ -148,12 +140,7 @@ def _types(tables: Sequence[Columns]) -> Mapping[str, str]:
     """Return the type of each column; all of its types if positions differ."""
     found: dict[str, dict[str, None]] = {}
     for table in tables:
-        for name, kind in _of_table(table):
-            found.setdefault(name, {})[kind] = None
+        for name, array in table.items():
+            if len(array):
+                found.setdefault(name, {})[say_type(array)] = None
     return {name: " or ".join(kinds) for name, kinds in found.items()}
-
-
-def _of_table(table: Columns) -> Iterator[tuple[str, str]]:
-    for name, array in table.items():
-        if len(array):
-            yield name, say_type(array)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from trainshed.data.sampler.batch_layout import share
 from trainshed.data.sampler.shuffle_windows import span_of
-from trainshed.data.sampler.sizes import Size, megabytes
+from trainshed.data.sampler.sizes import NOTHING, megabytes
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from trainshed.data.sampler.dataset_plan import DatasetPlan
-    from trainshed.data.sampler.sizes import CacheMemory
+    from trainshed.data.sampler.sizes import CacheMemory, Size
 
 # Of a shuffle in a buffer: one window is handed out while the next one comes in.
 WINDOWS = 2
@@ -57,7 +57,6 @@ def kept_of(plan: DatasetPlan, num_workers: int, batch_size: int) -> CachedDatas
         rows = None
     if size is None or rows is None:
         return None
-    nothing = size.part(0.0)
     part = 1.0 if mode == "global" or not plan.split else 1.0 / num_workers
     worker = size.part(part)
     if plan.cache != "workers":
@@ -65,9 +64,9 @@ def kept_of(plan: DatasetPlan, num_workers: int, batch_size: int) -> CachedDatas
         worker = size.part(part * min(1.0, held / rows))
     # Workers get what they keep through the object store, and a stream is sorted in it.
     keeps = plan.cache in ("objects", "workers")
-    store = size if keeps or mode == "global" else nothing
+    store = size if keeps or mode == "global" else NOTHING
     pins = plan.cache == "workers" or (plan.cache == "objects" and mode == "global")
-    return CachedDataset(plan, store, size if pins else nothing, part, worker)
+    return CachedDataset(plan, store, size if pins else NOTHING, part, worker)
 
 
 def _window_rows(plan: DatasetPlan, num_workers: int, batch_size: int) -> int:
@@ -91,7 +90,7 @@ def check_memory(
         return []
     notes = _check_pinned(all_kept, memory)
     notes += _check_workers(all_kept, memory)
-    store = _sum(kept.store for kept in all_kept)
+    store = sum((kept.store for kept in all_kept), NOTHING)
     if 0 < memory.object_store < store.most:
         names = _names(all_kept, lambda kept: kept.store)
         notes.append(
@@ -115,7 +114,7 @@ def check_disk(plans: Iterable[DatasetPlan], free: int, where: str) -> list[str]
     kept = [(plan, plan.size) for plan in plans if plan.cache == "disk" and plan.size]
     if not kept:
         return []
-    size, there = _sum(each for _, each in kept), f"{where} has {megabytes(free)} left"
+    size, there = sum((each for _, each in kept), NOTHING), f"{where} has {megabytes(free)} left"
     # Of groups what goes into them is known, of which a function may make far less.
     sure = [(plan, size) for plan, size in kept if not plan.is_grouped]
     if sum(each.least for _, each in sure) > PACKED * free:
@@ -140,7 +139,11 @@ def _check_pinned(all_kept: Sequence[CachedDataset], memory: CacheMemory) -> lis
     """
     # needs: (bytes that stay, object store, workers) of each node that may get workers
     needs = [
-        (_sum(kept.pinned(node.workers) for kept in all_kept), node.object_store, node.workers)
+        (
+            sum((kept.pinned(node.workers) for kept in all_kept), NOTHING),
+            node.object_store,
+            node.workers,
+        )
         for node in memory.nodes
         if node.object_store is not None
     ]
@@ -158,11 +161,11 @@ def _check_pinned(all_kept: Sequence[CachedDataset], memory: CacheMemory) -> lis
 
 def _check_workers(all_kept: Sequence[CachedDataset], memory: CacheMemory) -> list[str]:
     """Look whether each node's memory holds what its workers keep for themselves."""
-    worker = _sum(kept.worker for kept in all_kept)
+    worker = sum((kept.worker for kept in all_kept), NOTHING)
     names = _names(all_kept, lambda kept: kept.worker)
     known = [(node, node.memory) for node in memory.nodes if node.memory is not None]
     if known and all(worker.least * node.workers > num_bytes for node, num_bytes in known):
-        largest = _largest(all_kept, lambda kept: kept.worker)
+        largest = max(all_kept, key=lambda kept: kept.worker.likely)
         node, num_bytes = max(known, key=lambda one: one[1] / one[0].workers)
         field, got, expected = _too_much_for_a_worker(largest.plan)
         expected += f": {worker.say()} a worker x {node.workers} workers on a node, "
@@ -180,21 +183,6 @@ def _too_much_for_a_worker(plan: DatasetPlan) -> tuple[str, str, str]:
         return f"{plan.field}.cache", "workers", "objects, disk or none"
     expected = "less (a window has at least two steps of spec.batchSize)"
     return f"{plan.field}.shuffle.bufferSize", str(plan.shuffle_buffer_rows), expected
-
-
-def _sum(sizes: Iterable[Size]) -> Size:
-    whole = list(sizes)
-    return Size(
-        sum(size.least for size in whole),
-        sum(size.likely for size in whole),
-        sum(size.most for size in whole),
-    )
-
-
-def _largest(
-    all_kept: Sequence[CachedDataset], part: Callable[[CachedDataset], Size]
-) -> CachedDataset:
-    return max(all_kept, key=lambda kept: part(kept).likely)
 
 
 def _names(all_kept: Sequence[CachedDataset], part: Callable[[CachedDataset], Size]) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from trainshed.data.sampler.auto_shuffle import choose_shuffle
 from trainshed.data.sampler.function import Function, are_grouped, most_asked, with_types
 from trainshed.data.sampler.permutation import ORDER, first_rows
-from trainshed.data.sampler.sizes import Measured, Size, megabytes
+from trainshed.data.sampler.sizes import NOTHING, Measured, Size, megabytes
 from trainshed_api.data import LOCAL_BUFFER, ShuffleSpec, cache_problem
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.quantity import parse_bytes
@@ -447,15 +447,11 @@ def _mixed_size(
     if len(known) < len(parts):
         return None
     rows = rows_per_epoch or sum(there for _, there in known)
-    shares = [
+    shares = (
         size.part(rows * weight / sum(weights) / there)
         for (size, there), weight in zip(known, weights, strict=True)
-    ]
-    return Size(
-        sum(share.least for share in shares),
-        sum(share.likely for share in shares),
-        sum(share.most for share in shares),
     )
+    return sum(shares, NOTHING)
 
 
 def _named(shuffle: ShuffleSpec) -> ShuffleSpec:

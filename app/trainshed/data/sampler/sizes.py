@@ -45,6 +45,10 @@ class Size:
     likely: int
     most: int
 
+    def __add__(self, other: Size) -> Size:
+        """Return the size of both."""
+        return Size(self.least + other.least, self.likely + other.likely, self.most + other.most)
+
     def part(self, share: float) -> Size:
         """Return a share of it."""
         return Size(int(self.least * share), int(self.likely * share), int(self.most * share))
@@ -55,6 +59,9 @@ class Size:
         if self.most <= (1 + UNCERTAIN) * self.least:
             return text
         return f"{text} ({megabytes(self.least)} to {megabytes(self.most)})"
+
+
+NOTHING = Size(0, 0, 0)
 
 
 @dataclass(frozen=True)

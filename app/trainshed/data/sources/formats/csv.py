@@ -15,7 +15,6 @@ import pyarrow.csv as pacsv
 from typing_extensions import override
 
 from trainshed.data.sampler.bad_records import BadRecord
-from trainshed.data.sources.arrow_columns import in_tables
 from trainshed.data.sources.errors import DataError, on_one_line
 from trainshed.data.sources.formats.format import Format, FragmentRead
 from trainshed.data.sources.formats.line_files import (
@@ -26,7 +25,7 @@ from trainshed.data.sources.formats.line_files import (
     line_blocks,
     with_packed,
 )
-from trainshed.data.sources.formats.salvage import RecordBlock, parsed
+from trainshed.data.sources.formats.salvage import RecordBlock, in_chunks, parsed
 from trainshed.data.sources.formats.shared_types import (
     parsed_as,
     refuse_missing,
@@ -100,11 +99,7 @@ class Csv(Format):
     @override
     def tables(self, read: FragmentRead) -> Iterator[Columns | BadRecord]:
         fragment, scan, columns, chunk_rows, opened = read
-        for found in _parsed(fragment, scan, columns, opened):
-            if isinstance(found, BadRecord):
-                yield found
-                continue
-            yield from in_tables(found, chunk_rows)
+        yield from in_chunks(_parsed(fragment, scan, columns, opened), chunk_rows)
 
     @override
     def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:

@@ -15,7 +15,6 @@ import pyarrow.json as pajson
 from typing_extensions import override
 
 from trainshed.data.sampler.bad_records import BadRecord
-from trainshed.data.sources.arrow_columns import in_tables
 from trainshed.data.sources.column_arrays import MOST_EXACT
 from trainshed.data.sources.errors import on_one_line
 from trainshed.data.sources.formats.format import Format, FragmentRead
@@ -30,6 +29,7 @@ from trainshed.data.sources.formats.salvage import (
     UNPARSED,
     RecordBlock,
     cut_lines,
+    in_chunks,
     num_lines,
     parsed,
     salvage,
@@ -105,12 +105,8 @@ class Json(Format):
     @override
     def tables(self, read: FragmentRead) -> Iterator[Columns | BadRecord]:
         fragment, scan, columns, chunk_rows, opened = read
-        for found in _parsed(fragment, scan, columns, opened):
-            if isinstance(found, BadRecord):
-                yield found
-                continue
-            wanted = found.select(list(columns)) if columns else found
-            yield from in_tables(wanted, chunk_rows)
+        found = _parsed(fragment, scan, columns, opened)
+        yield from in_chunks(found, chunk_rows, columns)
 
     @override
     def density(self, fragment: Fragment, scan: Scan, opened: Opener) -> float:

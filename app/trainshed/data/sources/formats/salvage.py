@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from trainshed.data.sampler.bad_records import BadRecord
+from trainshed.data.sources.arrow_columns import in_tables
 from trainshed.data.sources.formats.shared_types import REMEDY, told_types
 from trainshed.data.sources.unified_schema import FileSchema, unified_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from trainshed.data.sources.column_arrays import Columns
 
 Item = TypeVar("Item")
 
@@ -23,7 +26,10 @@ _BLANK = (b"\n", b"\r", b" ", b"\t")
 
 
 def salvage(
-    items: Sequence[Item], parse: Callable[[Sequence[Item]], pa.Table]
+    items: Sequence[Item],
+    parse: Callable[[Sequence[Item]], pa.Table],
+    start: int = 0,
+    stop: int | None = None,
 ) -> Iterator[pa.Table | tuple[int, str]]:
     """Yield tables of the items in order, and (position, reason) of each bad one.
 
@@ -32,13 +38,10 @@ def salvage(
     Args:
         items: to parse, several at a time.
         parse: raises one of UNPARSED if any of them is bad.
+        start: position of the first one.
+        stop: position after the last one; None for all.
     """
-    yield from _salvaged(items, 0, len(items), parse)
-
-
-def _salvaged(
-    items: Sequence[Item], start: int, stop: int, parse: Callable[[Sequence[Item]], pa.Table]
-) -> Iterator[pa.Table | tuple[int, str]]:
+    stop = len(items) if stop is None else stop
     if start == stop:
         return
     try:
@@ -51,8 +54,22 @@ def _salvaged(
         yield table
         return
     middle = (start + stop) // 2
-    yield from _salvaged(items, start, middle, parse)
-    yield from _salvaged(items, middle, stop, parse)
+    yield from salvage(items, parse, start, middle)
+    yield from salvage(items, parse, middle, stop)
+
+
+def in_chunks(
+    found: Iterable[pa.Table | BadRecord], chunk_rows: int, columns: Sequence[str] = ()
+) -> Iterator[Columns | BadRecord]:
+    """Yield the columns of tables, at most `chunk_rows` rows each, and the bad records between.
+
+    columns: to select; empty for all.
+    """
+    for each in found:
+        if isinstance(each, BadRecord):
+            yield each
+        else:
+            yield from in_tables(each.select(list(columns)) if columns else each, chunk_rows)
 
 
 @dataclass(frozen=True)
