@@ -23,3 +23,5 @@ compile requirements/dev
 compile requirements/docs
 compile requirements/release
 compile requirements/torchvision --no-deps
+compile requirements/trackers
+compile requirements/wandb

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from trainshed_api.errors import Problem, show_value
 from trainshed_api.frameworks import RULES
 from trainshed_api.schema import earlier_default
+from trainshed_api.tracking import SECRET_REMEDY, SECRET_VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +35,7 @@ def cross_field_errors(spec: TrainingRunSpec) -> list[Problem]:
         *_check_entrypoint(spec),
         *_check_framework(spec),
         *_check_batch(spec),
+        *_check_secrets(spec),
     ]
 
 
@@ -107,3 +109,14 @@ def _check_batch(spec: TrainingRunSpec) -> list[Problem]:
         f"at least workers.count ({spec.workers.count}): each worker needs a row of every batch"
     )
     return [Problem("batchSize", str(spec.batch_size), expected)]
+
+
+def _check_secrets(spec: TrainingRunSpec) -> list[Problem]:
+    """Return a problem for each key of a tracker; without one, earlier releases accepted it."""
+    if spec.tracking is None:
+        return []
+    return [
+        Problem(f"env.{name}", "a secret", SECRET_REMEDY)
+        for name in spec.env
+        if name in SECRET_VARIABLES
+    ]

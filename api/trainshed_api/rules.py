@@ -18,6 +18,7 @@ from trainshed_api.names import BUCKET_SCHEMES, DATASETS
 from trainshed_api.quantity import MOST_BYTES, MOST_CORES, parse_quantity
 from trainshed_api.schema import BYTES_EXAMPLE, CORES_EXAMPLE, expected_quantity
 from trainshed_api.shape import training_run_shape
+from trainshed_api.tracking import SECRET_REMEDY, SECRET_VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,6 +92,12 @@ RULES: tuple[Rule, ...] = (
         "!name.startsWith('TRAINSHED_'))",
         "expected names of letters, digits and _ that start with no digit; those that start with "
         "TRAINSHED_ are set by Trainshed itself",
+        "env",
+    ),
+    Rule(
+        SPEC,
+        f"!has(self.tracking) || !self.env.exists(name, name in {list(SECRET_VARIABLES)})",
+        f"expected {SECRET_REMEDY}",
         "env",
     ),
     Rule(

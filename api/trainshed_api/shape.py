@@ -22,6 +22,7 @@ class Shape:
 
     fields: of an object. values: of a map with free keys. items: of a list.
     filled: whether the API server holds it for every object, as the CRD has a default for it.
+    is_free_form: whether any JSON object is right here.
     planned_fields: names that a later version will take here.
     was: the default of earlier releases, which stored objects have.
     """
@@ -38,16 +39,12 @@ class Shape:
     read_by: str = ""
     mutable: str = ""
     only_with: str = ""
+    is_free_form: bool = False
     planned_fields: tuple[str, ...] = ()
     was: str = ""
     fields: dict[str, Shape] = field(default_factory=dict)
     values: Shape | None = None
     items: Shape | None = None
-
-    @property
-    def is_free_form(self) -> bool:
-        """Whether any JSON object is right here."""
-        return self.type == "object" and not self.fields and self.values is None
 
     def describe(self) -> str:
         """Return what is accepted here, to stand after "expected"."""
@@ -101,6 +98,7 @@ def _build(schema: JsonObject, definitions: JsonObject, *, required: bool) -> Sh
     has_default = schema.get("default") is not None or (is_object and not is_optional)
     minimum = schema.get("minimum", schema.get("minLength", schema.get("minItems")))
     maximum = schema.get("maximum")
+    values = _build_inner(schema.get("additionalProperties"), definitions)
     constant = schema.get("const")
     choices = (str(constant),) if constant is not None else _texts(schema.get("enum"))
     return Shape(
@@ -116,13 +114,14 @@ def _build(schema: JsonObject, definitions: JsonObject, *, required: bool) -> Sh
         read_by=str(schema.get("readBy", "")),
         mutable=str(schema.get("mutable", "")),
         only_with=str(schema.get("onlyWith", "")),
+        is_free_form=is_object and values is None and "properties" not in schema,
         planned_fields=_texts(schema.get("planned")),
         was=str(schema.get("was", "")),
         fields={
             name: _build(as_object(item), definitions, required=name in names_required)
             for name, item in as_object(schema.get("properties")).items()
         },
-        values=_build_inner(schema.get("additionalProperties"), definitions),
+        values=values,
         items=_build_inner(schema.get("items"), definitions),
     )
 

@@ -39,6 +39,7 @@ from trainshed_api.schema import (
     SpecModel,
     annotate,
 )
+from trainshed_api.tracking import TrackingSpec
 from trainshed_api.transforms import AugmentSpec, CollateSpec, TaskSpec, TransformSpec
 from trainshed_api.workers import ResourcesSpec, WorkersSpec
 
@@ -64,6 +65,7 @@ __all__ = [
     "ShuffleMode",
     "ShuffleSpec",
     "TaskSpec",
+    "TrackingSpec",
     "TrainingRun",
     "TrainingRunSpec",
     "TransformSpec",
@@ -184,6 +186,12 @@ class TrainingRunSpec(SpecModel):
         default_factory=CheckpointSpec,
         description="When checkpoints are written and how many are kept.",
         json_schema_extra=annotate("app", "suspended", only_with="train"),
+    )
+    tracking: TrackingSpec | None = Field(
+        default=None,
+        description="Experiment trackers that get parameters, metrics and the result; several at "
+        "once are allowed.",
+        json_schema_extra=annotate("app", "nextAttempt"),
     )
     cluster: ClusterSpec | None = Field(
         default=None,

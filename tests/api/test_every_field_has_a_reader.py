@@ -14,6 +14,7 @@ from trainshed_api.failure import FailurePolicySpec, FailureRule
 from trainshed_api.placement import ClusterSpec, DedicatedSpec
 from trainshed_api.rows import ReadSpec
 from trainshed_api.syntax import parse_python
+from trainshed_api.tracking import MLflowSpec, TrackingSpec, WandbSpec
 from trainshed_api.transforms import AugmentSpec, CollateSpec, TaskSpec, TransformSpec
 from trainshed_api.v1alpha1 import Metadata, TrainingRunSpec
 from trainshed_api.workers import ResourcesSpec, WorkersSpec
@@ -47,6 +48,9 @@ MODELS: tuple[type[BaseModel], ...] = (
     DedicatedSpec,
     FailurePolicySpec,
     FailureRule,
+    TrackingSpec,
+    MLflowSpec,
+    WandbSpec,
 )
 
 

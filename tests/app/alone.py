@@ -28,6 +28,7 @@ from trainshed.attempt.monitor import AttemptMonitor
 from trainshed.attempt.provenance import run_record
 from trainshed.attempt.result import AttemptResult
 from trainshed.attempt.signals import Stop
+from trainshed.attempt.track import begin_tracking
 from trainshed.coordinator.actor import Coordinator
 from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.arrow_filesystem import as_ray_has_it
@@ -82,14 +83,15 @@ def train_alone(
     found, refused = resume.choose(prepared, fresh)
     attempt = prepared.folder.claim(prepared.spec_hash, fresh)
     launch = Launch(prepared, place, found, refused, started=time.time())
-    record = run_record(prepared, home, launch.started).model_dump_json(by_alias=True)
-    prepared.folder.at.write(RECORD, record.encode())
+    record = run_record(prepared, home, launch.started)
+    prepared.folder.at.write(RECORD, record.model_dump_json(by_alias=True).encode())
     coordinator = Coordinator(launch.started)
     worker = Worker(
         make_job(launch, attempt), coordinator, frameworks.named(launch.prepared.spec.framework)
     )
     display = Shown()
-    driver = AttemptMonitor(prepared, attempt, display, stop or Stop())
+    tracking = begin_tracking(prepared, attempt.number, record)
+    driver = AttemptMonitor(prepared, attempt, display, stop or Stop(), tracking=tracking)
     for note in refused:
         driver.warn(note)
     work = Work(worker, dict(prepared.spec.config))

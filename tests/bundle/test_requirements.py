@@ -13,7 +13,9 @@ DEV = ROOT / "requirements" / "dev"
 DOCS = ROOT / "requirements" / "docs"
 UV = ROOT / "requirements" / "uv"
 RELEASE = ROOT / "requirements" / "release"
-WISHES = (IMAGE, CONTROLLER, DEV, DOCS, UV, RELEASE)
+TRACKERS = ROOT / "requirements" / "trackers"
+WANDB = ROOT / "requirements" / "wandb"
+WISHES = (IMAGE, CONTROLLER, DEV, DOCS, UV, RELEASE, TRACKERS, WANDB)
 LOCKS = {str(path.relative_to(ROOT)): path for path in WISHES}
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

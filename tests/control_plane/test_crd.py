@@ -105,6 +105,14 @@ REFUSED: dict[str, tuple[Document, str]] = {
         {"env": {"TRAINSHED_X": "1"}},
         "spec.env: Invalid value: expected names",
     ),
+    "a tracker's key in env": (
+        {"tracking": {"wandb": {}}, "env": {"WANDB_API_KEY": "x"}},
+        "spec.env: Invalid value: expected no secret in a TrainingRun",
+    ),
+    "a password in a tracker's address": (
+        {"tracking": {"mlflow": {"trackingUri": "http://me:x@mlflow"}}},
+        "spec.tracking.mlflow.trackingUri: Invalid value",
+    ),
     "no name in env": ({"env": {"1": "1"}}, "spec.env: Invalid value: expected names"),
     "a local folder": (
         {"code": {"workingDir": "src"}},

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from trainshed.attempt import resume
 from trainshed.attempt.disk_cache_gc import delete_rows
+from trainshed.attempt.track import track_end
 from trainshed.checkpoint import store as checkpoint
 from trainshed.coordinator.stage_rates import stages_of
 from trainshed.failures import InfrastructureError
@@ -69,6 +70,7 @@ def write_ending(driver: AttemptMonitor, verdict: AttemptResult, started: float)
         driver.warn(f"no {result.report}: {error}")
         finished = finished.model_copy(update={"report": None})
     if not superseded:
+        track_end(driver, result)
         driver.sweep()
         if result.outcome == SUCCEEDED and (problem := delete_rows(folder)):
             driver.warn(problem)

@@ -16,6 +16,7 @@ from trainshed.attempt.provenance import run_record
 from trainshed.attempt.result import AttemptResult
 from trainshed.attempt.shutdown_deadline import ShutdownDeadline
 from trainshed.attempt.signals import Stop, StopRequestedError
+from trainshed.attempt.track import begin_tracking
 from trainshed.checkpoint import ray_snapshot
 from trainshed.coordinator.client import handle_of
 from trainshed.coordinator.stage_rates import Means
@@ -80,7 +81,8 @@ def run(
         ShutdownDeadline(publisher, stop) as overtime,
         output.kept(attempt.folder.append(LOG)),
     ):
-        driver = AttemptMonitor(prepared, attempt, display, stop, publisher)
+        tracking = begin_tracking(prepared, attempt.number, record)
+        driver = AttemptMonitor(prepared, attempt, display, stop, publisher, tracking=tracking)
         try:
             if prepared.command:
                 verdict = entrypoint.follow(launch, driver)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from trainshed.display.choice import Display
     from trainshed.planning.preflight import Prepared
     from trainshed.storage.run_folder import ClaimedAttempt
+    from trainshed.tracking.session import Tracking
 
 SECONDS_BETWEEN_LOOKS = 0.25
 
@@ -60,6 +61,7 @@ class AttemptMonitor:
     stop: Stop
     publisher: SnapshotPublisher | None = None
     view: View | None = None
+    tracking: Tracking | None = None
     # Which of the last records are on storage.
     written: set[str] = field(default_factory=set)
     # How far the run came as far as events tell: all that is known when it does not say itself.
@@ -234,6 +236,8 @@ class AttemptMonitor:
             self.show(cast("AnyEvent", event))
         if any(isinstance(event, CheckpointSaved) for event in self.view.events):
             self._retention.begin()
+        for message in self.tracking.warnings() if self.tracking else ():
+            self.show(WarningEvent(time=self.view.time, message=message))
 
     def _unranked(self) -> AttemptResult | None:
         """Return the end of a run whose function reports checkpoints without the best's metric."""
@@ -297,3 +301,5 @@ class AttemptMonitor:
         self.display.show(event)
         if self.publisher:
             self.publisher.show(event)
+        if self.tracking:
+            self.tracking.show(event)

@@ -11,6 +11,7 @@ from trainshed.data.sampler.sizes import megabytes
 from trainshed.data.sources.arrow_columns import say_stored
 from trainshed.display.formatting import plural, say_plainly
 from trainshed.planning.cache_memory import kept_of
+from trainshed.planning.trackers import say_trackers
 from trainshed_api.quantity import parse_cores
 
 # The compute capability from which on GPUs have TensorFloat32.
@@ -54,6 +55,9 @@ def explain_lines(
         yield f"dataset {plan.name}:"
         for step in _steps(plan, spec.batch_size, workers.count, str(prepared.folder.at)):
             yield f"  {step}"
+    if spec.tracking:
+        for line in say_trackers(spec.tracking, str(prepared.folder.at)):
+            yield f"tracking: {line}"
     for note in prepared.notes:
         yield f"note: {note}"
     if spec.precision == "float32" and capabilities and min(capabilities) >= AMPERE:

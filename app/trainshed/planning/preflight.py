@@ -48,6 +48,7 @@ from trainshed.planning.paths import (
     locate_source,
     num_free,
 )
+from trainshed.planning.trackers import check_trackers
 from trainshed.storage.driver_identity import folder_of
 from trainshed.storage.run_folder import ROWS, ROWS_LIST, RunFolder, read_record
 from trainshed_api.data import LOCAL_BUFFER, ShuffleSpec
@@ -152,6 +153,8 @@ def prepare(
         find_training_function(spec.train, "spec.train")
         check_framework_of(spec.train, spec.framework)
         check_config(spec.train, spec.config)
+    if spec.tracking and (here or place.cluster):  # else the driver runs elsewhere
+        check_trackers(spec.tracking)
     beside = beside or home.path or Path.cwd()
     command = find_command(spec.entrypoint, beside) if spec.entrypoint else ()
     memory = cluster_memory(spec, place.cluster) if place.cluster else machine_memory(spec, machine)
