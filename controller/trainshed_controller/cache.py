@@ -210,7 +210,7 @@ class Cache:
 
 def cluster_of(view: RunView, settings: Settings) -> str:
     """Return the shared cluster of which a run holds capacity, or for which it waits."""
-    if holder := holding_attempt(view):
+    if holder := holding_attempt(view.status):
         return holder.ray_cluster
     if view.run is None or view.status.completion_time is not None:
         return ""

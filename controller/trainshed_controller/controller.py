@@ -8,16 +8,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from trainshed_controller.begin import wants_room
 from trainshed_controller.cache import cluster_of
 from trainshed_controller.clock import Clock
 from trainshed_controller.connection import RUNS
+from trainshed_controller.decide import decide, wants_room
 from trainshed_controller.errors import ApiError, BugError, ConflictError, GoneError, RefusedError
 from trainshed_controller.internal_error import internal_error_patch
 from trainshed_controller.ledger import Ledger
 from trainshed_controller.merge_patch import merge_patch
 from trainshed_controller.model import Key, Note, Refusal
-from trainshed_controller.reconcile import reconcile
 from trainshed_controller.render import render_attempt, render_policy
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ class Controller:
         seen = await self._observer.see(view, self.ledger.places.get(view.uid))
         seen = replace(seen, refusal=self._refusals.get(view.uid))
         now = self._clock.now()
-        plan = reconcile(view, seen, self._settings, now)
+        plan = decide(view, seen, self._settings, now)
         cluster = cluster_of(view, self._settings)
         if cluster and seen.place is None and wants_room(view, now):
             self._enqueue(Key("cluster", view.namespace, cluster))

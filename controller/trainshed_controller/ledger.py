@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainshed_controller.admission import admit, request_held, request_of
-from trainshed_controller.begin import wants_room
+from trainshed_controller.decide import wants_room
 from trainshed_controller.model import Key, Place
-from trainshed_controller.question import Question
+from trainshed_controller.ray_queries import Question
 from trainshed_controller.release import UNKNOWN_SECONDS, holding_attempt
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Ledger:
             place = self.places.get(view.uid)
             if request is None:
                 continue
-            if holding_attempt(view):
+            if holding_attempt(view.status):
                 holding.append(request)
             elif not wants_room(view, now):
                 self.places.pop(view.uid, None)
@@ -150,7 +150,7 @@ class Ledger:
 
 def _request_of(view: RunView) -> Request | None:
     """Return what a run holds or asks for; None where nobody can read it."""
-    holder = holding_attempt(view)
+    holder = holding_attempt(view.status)
     if holder and holder.reservation:
         return request_held(view.uid, view.name, holder.reservation)
     return request_of(view.uid, view.run, view.created) if view.run else None

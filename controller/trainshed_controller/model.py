@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from trainshed_controller.pod_trouble import PodTrouble
 
 
+# A driver posts every five seconds; one that is silent for so long may be gone.
+SILENT_SECONDS = 60.0
+
+
 class Key(NamedTuple):
     """What is reconciled one at a time: a run, or the queue of a RayCluster."""
 
@@ -245,6 +249,12 @@ class Observed:
     def jobs(self) -> tuple[RayJobView, ...]:
         """Return all RayJobs of the run."""
         return (*self.strays, *((self.ray_job,) if self.ray_job else ()))
+
+    @property
+    def is_heard(self) -> bool:
+        """Return whether the newest attempt's driver posts, and has not posted its end."""
+        heard = self.heard.num_snapshots > 0 and self.heard.silent_seconds < SILENT_SECONDS
+        return heard and self.snapshot is not None and self.snapshot.state != "Ended"
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trainshed_controller.asking import question_of
 from trainshed_controller.model import EarlierDriver, Observed, running_head
+from trainshed_controller.ray_queries import question_of
 from trainshed_controller.release import cluster_of_attempt
 from trainshed_controller.render import shared_cluster
 from trainshed_controller.snapshots import SnapshotStore
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         Settings,
     )
     from trainshed_controller.prober import Prober
-    from trainshed_controller.question import Question
+    from trainshed_controller.ray_queries import Question
 
 
 class Observer:

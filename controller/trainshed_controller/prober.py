@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainshed_api.snapshot import final_snapshot
-from trainshed_controller.question import RaysWord
+from trainshed_controller.ray_queries import RaysWord
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from trainshed_controller.jobs import JobsApi
     from trainshed_controller.model import Key
-    from trainshed_controller.question import Question
+    from trainshed_controller.ray_queries import Question
 
 log = logging.getLogger("trainshed.prober")
 

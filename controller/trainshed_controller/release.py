@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from trainshed_api.status import AttemptStatus, TrainingRunStatus
-    from trainshed_controller.model import Observed, RayJobView, RunView
+    from trainshed_controller.model import Observed, RayJobView
 
 TIMED_OUT = "TimedOut"
 # How long after its grace a driver counts that nobody can be asked for; the claim of the next
@@ -40,21 +40,21 @@ def is_shared(attempt: AttemptStatus) -> bool:
     return attempt.reservation is not None or (bool(cluster) and not is_own)
 
 
-def holding_attempt(view: RunView) -> AttemptStatus | None:
+def holding_attempt(status: TrainingRunStatus) -> AttemptStatus | None:
     """Return the attempt that holds capacity of a shared RayCluster; None where none does."""
-    newest = view.status.attempts[-1] if view.status.attempts else None
+    newest = status.attempts[-1] if status.attempts else None
     if newest is None or newest.release_time is not None or not is_shared(newest):
         return None
     # Releases before this one wrote neither reservations nor when they ended.
-    is_old = view.status.completion_time is not None and newest.reservation is None
+    is_old = status.completion_time is not None and newest.reservation is None
     return None if is_old else newest
 
 
-def must_stop(view: RunView, seen: Observed) -> AttemptStatus | None:
+def must_stop(status: TrainingRunStatus, seen: Observed) -> AttemptStatus | None:
     """Return the attempt that ended of which only Ray knows whether its driver still runs."""
-    newest = holding_attempt(view)
+    newest = holding_attempt(status)
     if newest is None or newest.end_time is None or newest.exit_code is not None:
-        return unconfirmed(view.status)
+        return unconfirmed(status)
     if seen.ray_job is not None and not seen.ray_job.deleting:
         return None
     is_there = seen.cluster is not None and seen.cluster.name == newest.ray_cluster
@@ -90,31 +90,31 @@ def release_reason(
 
 def release_ended(
     status: TrainingRunStatus, seen: Observed, grace_seconds: float, now: datetime
-) -> tuple[TrainingRunStatus, str]:
-    """Return the status with what is released by now, and why something is not; empty if all is.
-
-    status: of a run without an open attempt.
-    """
-    last = status.attempts[-1] if status.attempts else None
-    if last is None or last.end_time is None:
-        return status, ""
-    why = "" if all(job.deleting for job in seen.jobs) else "its RayJob is there"
-    earlier = seen.earlier
-    if last.release_time is None:
-        if reason := release_reason(last, seen, grace_seconds, now):
-            return released(status, last, reason, now), why
-        return status, why or "its RayJob, its job or its Pods did not end yet"
-    if earlier and (earlier.over is False or earlier.asking):
-        why = f"the driver of attempt {earlier.number} still runs"
-    return confirmed(status, seen, now), why
-
-
-def confirmed(status: TrainingRunStatus, seen: Observed, now: datetime) -> TrainingRunStatus:
-    """Return the status after Ray said that the driver of an earlier attempt ended, if it did."""
-    if seen.earlier is None or not seen.earlier.over:
+) -> TrainingRunStatus:
+    """Return the status of a run without an open attempt, with what is released by now."""
+    last, earlier = (status.attempts[-1] if status.attempts else None), seen.earlier
+    if last and last.end_time and last.release_time is None:
+        reason = release_reason(last, seen, grace_seconds, now)
+        return released(status, last, reason, now) if reason else status
+    if earlier is None or not earlier.over:
         return status
-    known = next(each for each in status.attempts if each.number == seen.earlier.number)
+    # Ray said that the driver of an attempt ended that was released by a time-out.
+    known = next(each for each in status.attempts if each.number == earlier.number)
     return released(status, known, "JobOver", now)
+
+
+def unreleased(status: TrainingRunStatus, seen: Observed) -> str:
+    """Return why the next attempt has to wait for the one before; empty where nothing is left."""
+    last, earlier = (status.attempts[-1] if status.attempts else None), seen.earlier
+    if last is None or last.end_time is None:
+        return ""
+    if not all(job.deleting for job in seen.jobs):
+        return "its RayJob is there"
+    if last.release_time is None:
+        return "its RayJob, its job or its Pods did not end yet"
+    if earlier and not earlier.over and (earlier.over is False or earlier.asking):
+        return f"the driver of attempt {earlier.number} still runs"
+    return ""
 
 
 def released(

@@ -6,8 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from trainshed_controller.asking import SILENT_SECONDS
-from trainshed_controller.model import Heard
+from trainshed_controller.model import SILENT_SECONDS, Heard
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,14 +1,14 @@
-"""From one status to the next: conditions, phases, attempts, progress, time. Pure."""
+"""From one status to the next: attempts, progress, time. Pure."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from trainshed_api.status import (
     AttemptStatus,
+    BadRecordsStatus,
     CheckpointStatus,
-    Condition,
     DriverTime,
     ProgressDisplay,
     ProgressStatus,
@@ -20,81 +20,15 @@ from trainshed_api.status import (
 from trainshed_controller.display import format_duration, format_number, format_part, format_rate
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from trainshed_api.progress import Progress
     from trainshed_api.snapshot import Snapshot
-    from trainshed_api.status import ConditionType, FailureCounts, Phase
+    from trainshed_api.status import FailureCounts
     from trainshed_controller.judge import Ending
 
 MOST_ATTEMPTS = 10
 _MOST_METRICS = 50
-
-
-class Stamp(NamedTuple):
-    """When something is said, and about which generation of the spec."""
-
-    now: datetime
-    generation: int
-
-
-def with_condition(  # noqa: PLR0913  # the fields of a condition
-    status: TrainingRunStatus,
-    kind: ConditionType,
-    reason: str,
-    message: str = "",
-    *,
-    holds: bool,
-    stamp: Stamp,
-) -> TrainingRunStatus:
-    """Return the status with this condition; its time changes only when it turns."""
-    word = "True" if holds else "False"
-    old = status.condition(kind)
-    turned = old is None or old.status != word
-    new = Condition(
-        type=kind,
-        status="True" if holds else "False",
-        reason=reason,
-        message=message[:8000],
-        last_transition_time=stamp.now if turned or old is None else old.last_transition_time,
-        observed_generation=stamp.generation,
-    )
-    others = tuple(item for item in status.conditions if item.type != kind)
-    place = next((i for i, item in enumerate(status.conditions) if item.type == kind), len(others))
-    return status.model_copy(
-        update={"conditions": (*others[:place], new, *others[place:])},
-    )
-
-
-def consistent(status: TrainingRunStatus, stamp: Stamp) -> TrainingRunStatus:
-    """Return the status without conditions that its phase and its attempts contradict."""
-    runs = open_attempt(status) is not None
-    wrong: tuple[tuple[ConditionType, bool], ...] = (
-        ("ClusterReady", runs),
-        ("Admitted", runs),
-        ("Suspended", status.phase == "Suspended"),
-    )
-    for kind, may_hold in wrong:
-        if status.holds(kind) and not may_hold:
-            reason = status.phase or "Queued"
-            status = with_condition(status, kind, reason, holds=False, stamp=stamp)
-    return status
-
-
-def with_phase(status: TrainingRunStatus, phase: Phase, now: datetime) -> TrainingRunStatus:
-    """Return the status in this phase; the time of the one that ends goes to its bucket.
-
-    While an attempt goes on its driver says where the time goes, that of lost workers included.
-    """
-    if status.phase == phase:
-        return status
-    time = status.time
-    bucket = {"Queued": "queued", "Suspended": "suspended", "Restarting": "lost"}.get(
-        status.phase or ""
-    )
-    waits = status.phase == "Queued" or open_attempt(status) is None
-    if bucket and status.phase_time and waits:
-        spent = (now - status.phase_time).total_seconds()
-        time = add_seconds(time, bucket, spent)
-    return status.model_copy(update={"phase": phase, "phase_time": now, "time": time})
 
 
 def add_seconds(time: RunTime, bucket: str, seconds: float) -> RunTime:
@@ -181,43 +115,51 @@ def _counted(failures: FailureCounts, ending: Ending) -> FailureCounts:
 
 
 def told(
-    status: TrainingRunStatus, attempt: AttemptStatus, snapshot: Snapshot
+    status: TrainingRunStatus, attempt: AttemptStatus, snapshot: Snapshot, datasets: Collection[str]
 ) -> TrainingRunStatus:
-    """Return the status with what the attempt's driver said last."""
+    """Return the status with what the attempt's driver said last.
+
+    datasets: of the spec; bad records of no others are told, as the size of a status is limited.
+    """
     at = _moment(snapshot.time)
-    time = DriverTime(
-        **{
-            name: round(float(value), 1)
-            for name, value in snapshot.seconds.model_dump().items()
-            if name in DriverTime.model_fields
-        }
-    )
+    spent = snapshot.seconds.model_dump(include=set(DriverTime.model_fields))
+    time = DriverTime(**{name: round(float(value), 1) for name, value in spent.items()})
     resumed = snapshot.resumed_from
-    changed = attempt.model_copy(
+    resumed_from = ResumedFrom(**resumed.model_dump()) if resumed else None
+    changed = attempt.model_copy(update={"time": time, "resumed_from": resumed_from})
+    progress, checkpoint, new = status.progress, status.checkpoint, snapshot.checkpoint
+    if snapshot.progress:
+        progress = _progress(snapshot, snapshot.progress, progress)
+    if new and (checkpoint is None or checkpoint.path != new.path):
+        checkpoint = CheckpointStatus(path=new.path, epoch=new.epoch, step=new.step, time=at)
+    result = status.result
+    if snapshot.state == "Ended" and (snapshot.result or snapshot.report):
+        metrics = progress.metrics if progress else {}
+        result = ResultStatus(
+            path=snapshot.result or "", report=snapshot.report or "", metrics=metrics
+        )
+    return with_attempt(status, changed).model_copy(
         update={
-            "time": time,
-            "resumed_from": ResumedFrom(**resumed.model_dump()) if resumed else None,
+            "time": _replaced(status.time, attempt.time, time),
+            "progress": progress,
+            "checkpoint": checkpoint,
+            "result": result,
+            "bad_records": _bad_records(status, snapshot, datasets),
         }
     )
-    status = with_attempt(status, changed).model_copy(
-        update={"time": _replaced(status.time, attempt.time, time)}
-    )
-    if snapshot.progress:
-        progress = _progress(snapshot, snapshot.progress, status.progress)
-        status = status.model_copy(update={"progress": progress})
-    if snapshot.checkpoint:
-        old, new = status.checkpoint, snapshot.checkpoint
-        if old is None or old.path != new.path:
-            kept = CheckpointStatus(path=new.path, epoch=new.epoch, step=new.step, time=at)
-            status = status.model_copy(update={"checkpoint": kept})
-    if snapshot.state == "Ended" and (snapshot.result or snapshot.report):
-        result = ResultStatus(
-            path=snapshot.result or "",
-            report=snapshot.report or "",
-            metrics=status.progress.metrics if status.progress else {},
-        )
-        status = status.model_copy(update={"result": result})
-    return status
+
+
+def _bad_records(
+    status: TrainingRunStatus, snapshot: Snapshot, datasets: Collection[str]
+) -> dict[str, BadRecordsStatus]:
+    """Return the rows that are left out: an attempt may read fewer than one before."""
+    known = {name: bad for name, bad in status.bad_records.items() if name in datasets}
+    more = {
+        name: BadRecordsStatus(rows=bad.rows, first=bad.first)
+        for name, bad in snapshot.bad_records.items()
+        if name in datasets and (name not in known or bad.rows > known[name].rows)
+    }
+    return {**known, **more}
 
 
 def _replaced(whole: RunTime, before: DriverTime, after: DriverTime) -> RunTime:

@@ -10,8 +10,10 @@ from tests.builders import make_document
 from trainshed_api.json_object import JsonObject
 from trainshed_api.progress import Progress
 from trainshed_api.snapshot import Snapshot
-from trainshed_api.status import TrainingRunStatus
+from trainshed_api.status import AttemptStatus, TrainingRunStatus
 from trainshed_api.validation import validate_document
+from trainshed_controller.decide import decide
+from trainshed_controller.facts import Facts
 from trainshed_controller.model import (
     ClusterClass,
     ClusterView,
@@ -25,7 +27,7 @@ from trainshed_controller.model import (
     RunView,
     Settings,
 )
-from trainshed_controller.reconcile import reconcile
+from trainshed_controller.project import Said, with_conditions
 
 UID = "0123abcd-0000-4000-8000-000000000000"
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -53,8 +55,15 @@ SETTINGS = Settings(
 
 def look(view: RunView, seen: Observed, at: float = 0.0) -> tuple[RunView, Plan]:
     """Return the run after a look at it, and the plan."""
-    plan = reconcile(view, seen, SETTINGS, later(at))
+    plan = decide(view, seen, SETTINGS, later(at))
     return with_status(view, plan.status), plan
+
+
+def make_facts(view: RunView, attempt: AttemptStatus, seen: Observed, now: datetime) -> Facts:
+    """Return the facts about an attempt that was admitted at NOW."""
+    status = TrainingRunStatus(attempt=attempt.number, attempts=(attempt,))
+    status = with_conditions(status, {"Admitted": Said(True, "Admitted")}, NOW, 1)
+    return Facts(with_status(view, status), seen, SETTINGS, now, status)
 
 
 def later(seconds: float) -> datetime:

@@ -14,9 +14,8 @@ from tests.controller.builders_view import (
     make_view,
 )
 from trainshed_api.status import AttemptStatus, TrainingRunStatus
-from trainshed_controller.asking import SILENT_SECONDS, question_of
-from trainshed_controller.model import Heard, Key, Observed, RunView
-from trainshed_controller.question import Question
+from trainshed_controller.model import SILENT_SECONDS, Heard, Key, Observed, RunView
+from trainshed_controller.ray_queries import Question, question_of
 
 OPEN = AttemptStatus(
     number=1,

@@ -20,9 +20,9 @@ from tests.controller.builders_view import (
 )
 from trainshed_api.status import AttemptStatus, TrainingRunStatus
 from trainshed_controller import status as states
+from trainshed_controller.decide import decide
 from trainshed_controller.model import Heard, Refusal, RunView
-from trainshed_controller.reconcile import reconcile
-from trainshed_controller.status import Stamp
+from trainshed_controller.project import Said, with_conditions
 
 RUNNING = make_job(deployment_status="Running", job_status="RUNNING")
 SETTINGS_WITH_OTHER = replace(SETTINGS, shared_clusters=frozenset({"other"}))
@@ -231,8 +231,7 @@ def test_a_head_that_ran_out_of_memory_with_another_s_job_ends_no_attempt(starte
 @pytest.mark.parametrize("kind", ["ray_job", "strays"])
 def test_a_rayjob_whose_deletion_failed_at_the_end_is_deleted_in_a_later_look(kind: str) -> None:
     view = running(make_view(stallDeadlineSeconds=10))
-    stamp = Stamp(later(20), 1)
-    ended = states.with_condition(view.status, "Failed", "Stalled", holds=True, stamp=stamp)
+    ended = with_conditions(view.status, {"Failed": Said(True, "Stalled")}, later(20), 1)
     ended = ended.model_copy(update={"completion_time": later(20)})
     view = with_status(view, ended)
 
@@ -245,9 +244,8 @@ def test_a_rayjob_whose_deletion_failed_at_the_end_is_deleted_in_a_later_look(ki
 
 def test_what_cannot_go_is_looked_at_rarely_and_many_are_deleted_in_turns() -> None:
     view = running(make_view())
-    ended = states.with_condition(
-        view.status, "Failed", "Stalled", holds=True, stamp=Stamp(later(20), 1)
-    ).model_copy(update={"completion_time": later(20)})
+    ended = with_conditions(view.status, {"Failed": Said(True, "Stalled")}, later(20), 1)
+    ended = ended.model_copy(update={"completion_time": later(20)})
     view = with_status(view, ended)
     many = tuple(make_job(number) for number in range(2, 100))
 
@@ -301,8 +299,8 @@ def test_a_cluster_that_is_somebody_s_own_is_not_shared_even_by_name() -> None:
     theirs = make_cluster(name="other", owner="rayjob-1")
     view = make_view(cluster={"shared": "other"})
 
-    plan = reconcile(view, make_seen(cluster=theirs), SETTINGS_WITH_OTHER, NOW)
-    ours = reconcile(view, make_seen(cluster=make_cluster()), SETTINGS_WITH_OTHER, NOW)
+    plan = decide(view, make_seen(cluster=theirs), SETTINGS_WITH_OTHER, NOW)
+    ours = decide(view, make_seen(cluster=make_cluster()), SETTINGS_WITH_OTHER, NOW)
 
     assert plan.begin is None
     admitted = plan.status.condition("Admitted")
@@ -367,17 +365,15 @@ def test_who_has_to_make_room_again_and_again_comes_back_after_longer_pauses(
     if pause_seconds:
         _, early = look(view, make_seen(), pause_seconds - 1)
         assert early.begin is None
-    plan = reconcile(view, make_seen(), SETTINGS, NOW + timedelta(seconds=pause_seconds))
+    plan = decide(view, make_seen(), SETTINGS, NOW + timedelta(seconds=pause_seconds))
 
     assert plan.begin == count + 1
 
 
 def test_an_internal_error_is_over_with_the_next_look_that_succeeds() -> None:
     view = running(make_view())
-    stamp = Stamp(later(6), 1)
-    broken = states.with_condition(
-        view.status, "InternalError", "ControllerFailed", holds=True, stamp=stamp
-    )
+    failed = Said(True, "ControllerFailed")
+    broken = with_conditions(view.status, {"InternalError": failed}, later(6), 1)
 
     after, _ = look(
         with_status(view, broken), make_seen(ray_job=RUNNING, snapshot=make_snapshot()), 8

@@ -7,6 +7,7 @@ import pytest
 from tests.controller.builders_view import (
     NOW,
     later,
+    make_facts,
     make_head,
     make_job,
     make_seen,
@@ -17,8 +18,8 @@ from tests.controller.builders_view import (
 from trainshed_api.failure import FailurePolicySpec
 from trainshed_api.snapshot import Snapshot
 from trainshed_api.status import AttemptStatus
-from trainshed_controller.failure_rules import apply_rules, contains
-from trainshed_controller.judge import Case, Ending, judge
+from trainshed_controller.failure_policy import apply_rules, contains
+from trainshed_controller.judge import Ending, judge
 from trainshed_controller.model import PodView, RayJobView
 
 ATTEMPT = AttemptStatus(
@@ -146,9 +147,9 @@ def test_ending(name: str) -> None:
     view = make_view()
     assert view.run
     seen = make_seen(ray_job=row.job, snapshot=row.heard, pods=row.pods, head=row.head)
-    case = Case(ATTEMPT, view.run.spec, seen, NOW, later(10))
+    facts = make_facts(view, ATTEMPT, seen, later(10))
 
-    ending = judge(case)
+    ending = judge(facts)
 
     assert (ending and (ending.outcome, ending.reason)) == row.want
 
@@ -157,9 +158,9 @@ def test_the_cause_is_told_without_colours_and_last_lines() -> None:
     view = make_view()
     assert view.run
     job = failed("\x1b[36m(pid=1)\x1b[0m ValueError: x\ntrainshed.dev/snapshot: {}")
-    case = Case(ATTEMPT, view.run.spec, make_seen(ray_job=job), NOW, later(10))
+    facts = make_facts(view, ATTEMPT, make_seen(ray_job=job), later(10))
 
-    ending = judge(case)
+    ending = judge(facts)
 
     assert ending
     assert ending.message == "(pid=1) ValueError: x"

@@ -13,6 +13,7 @@ from tests.controller.builders_view import (
     later,
     look,
     make_cluster,
+    make_facts,
     make_head,
     make_job,
     make_seen,
@@ -23,7 +24,7 @@ from tests.controller.builders_view import (
 from trainshed_api.names import FAILED
 from trainshed_api.status import AttemptStatus
 from trainshed_controller.admission import admit, rooms_now
-from trainshed_controller.judge import Case, judge
+from trainshed_controller.judge import judge
 from trainshed_controller.merge_patch import merge_patch
 from trainshed_controller.model import GroupView, Heard, Room
 from trainshed_controller.packing import Request
@@ -165,7 +166,7 @@ def test_an_error_that_the_driver_explained_is_its_own() -> None:
     neighbour = make_worker("cpu", 7, ended="OOMKilled", exit_code=137)
     seen = make_seen(ray_job=job, snapshot=told, pods=(make_head(), neighbour))
 
-    ending = judge(Case(attempt, view.run.spec, seen, NOW, later(10)))
+    ending = judge(make_facts(view, attempt, seen, later(10)))
 
     assert ending
     assert ending.outcome == "Application"

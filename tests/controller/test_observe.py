@@ -22,10 +22,10 @@ from trainshed_api.names import SNAPSHOT_LINE
 from trainshed_api.snapshot import Snapshot
 from trainshed_api.status import AttemptStatus, TrainingRunStatus
 from trainshed_controller.cache import Cache
+from trainshed_controller.decide import decide
 from trainshed_controller.model import Key, Observed, RunView
 from trainshed_controller.observe import Observer
 from trainshed_controller.prober import Prober
-from trainshed_controller.reconcile import reconcile
 from trainshed_controller.views import read_job, read_run
 
 WORD = Snapshot(
@@ -112,10 +112,10 @@ async def sight() -> AsyncIterator[Sight]:
 
 async def test_a_last_word_is_waited_for_and_then_explains_the_end(sight: Sight) -> None:
     before = await sight.see()
-    waits = reconcile(sight.view, before, SETTINGS, datetime.now(UTC))
+    waits = decide(sight.view, before, SETTINGS, datetime.now(UTC))
     await sight.until_told()
     after = await sight.see()
-    ends = reconcile(sight.view, after, SETTINGS, datetime.now(UTC))
+    ends = decide(sight.view, after, SETTINGS, datetime.now(UTC))
 
     assert (before.asking, before.snapshot) == (True, None)
     assert waits.status.attempts[-1].outcome is None
@@ -128,7 +128,7 @@ async def test_the_head_that_has_a_job_is_asked_for_where_the_watch_is_late(sigh
     sight.server.put("pods", raw_pod(make_head("c2")))  # what is known is the one before
 
     seen = await sight.see()
-    known = reconcile(sight.view, seen, SETTINGS, datetime.now(UTC)).status.attempts[-1]
+    known = decide(sight.view, seen, SETTINGS, datetime.now(UTC)).status.attempts[-1]
 
     assert known.head_identity.endswith("/c2")
 
@@ -141,7 +141,7 @@ async def test_where_a_head_does_not_know_the_end_is_judged_without_it(sight: Si
     seen = await sight.see()
 
     assert (seen.asking, seen.snapshot) == (False, None)
-    ending = reconcile(sight.view, seen, SETTINGS, datetime.now(UTC)).status.attempts[-1]
+    ending = decide(sight.view, seen, SETTINGS, datetime.now(UTC)).status.attempts[-1]
     assert ending.outcome == "Infrastructure"
 
 

@@ -12,7 +12,7 @@ from trainshed_api.names import SNAPSHOT_LINE
 from trainshed_api.snapshot import Snapshot
 from trainshed_controller.model import Key
 from trainshed_controller.prober import Prober, ProbeTimeouts
-from trainshed_controller.question import Question, RaysWord
+from trainshed_controller.ray_queries import Question, RaysWord
 
 WORD = Snapshot(time=1.0, attempt=1, state="Ended", outcome="Failed", exit_code=1)
 NOBODY = RaysWord()

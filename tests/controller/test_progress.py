@@ -26,10 +26,10 @@ from tests.controller.test_relay import Held
 from trainshed_api.snapshot import Answer, Snapshot, StopOrder
 from trainshed_controller.cache import Cache
 from trainshed_controller.clock import Clock
+from trainshed_controller.decide import decide
 from trainshed_controller.metrics import Metrics
 from trainshed_controller.model import Key, RunView
 from trainshed_controller.progress import ProgressServer
-from trainshed_controller.reconcile import reconcile
 from trainshed_controller.relay import Relay
 from trainshed_controller.render import progress_path, progress_token
 from trainshed_controller.snapshots import SnapshotStore
@@ -41,9 +41,9 @@ NOW_SECONDS = 20.0
 def training(**spec: object) -> RunView:
     """Return a run in its first attempt."""
     view = make_view(**spec)  # type: ignore[arg-type]  # JSON values
-    view = with_status(view, reconcile(view, make_seen(), SETTINGS, later(0)).status)
+    view = with_status(view, decide(view, make_seen(), SETTINGS, later(0)).status)
     job = make_job(job_status="RUNNING", deployment_status="Running")
-    return with_status(view, reconcile(view, make_seen(ray_job=job), SETTINGS, later(5)).status)
+    return with_status(view, decide(view, make_seen(ray_job=job), SETTINGS, later(5)).status)
 
 
 @dataclass
@@ -158,7 +158,7 @@ async def test_what_is_not_known_yet_is_no_reason_to_stop(setting: Setting) -> N
 
 async def test_an_attempt_that_ended_may_only_say_its_last_word(setting: Setting) -> None:
     view = training()
-    lost = reconcile(view, make_seen(head=None), SETTINGS, later(9)).status
+    lost = decide(view, make_seen(head=None), SETTINGS, later(9)).status
     setting.cache.runs.put(replace(with_status(view, lost), resource_version="2"))
 
     running, _ = await setting.post(make_snapshot())
@@ -171,7 +171,7 @@ async def test_the_answer_carries_the_order_to_stop(setting: Setting) -> None:
     view = training()
     job = make_job(job_status="RUNNING", deployment_status="Running")
     asked = with_status(make_view(suspend=True, gracePeriodSeconds=30), view.status)
-    status = reconcile(asked, make_seen(ray_job=job), SETTINGS, later(9)).status
+    status = decide(asked, make_seen(ray_job=job), SETTINGS, later(9)).status
     setting.cache.runs.put(replace(with_status(asked, status), resource_version="2"))
 
     _, text = await setting.post(make_snapshot())
@@ -200,7 +200,7 @@ async def test_nonsense_and_too_much_are_refused(setting: Setting) -> None:
 
 async def test_nothing_is_kept_of_an_attempt_that_ended(setting: Setting) -> None:
     view = training()
-    lost = reconcile(view, make_seen(head=None), SETTINGS, later(9)).status
+    lost = decide(view, make_seen(head=None), SETTINGS, later(9)).status
     setting.cache.runs.put(replace(with_status(view, lost), resource_version="2"))
 
     status, _ = await setting.post(make_snapshot(state="Ended", outcome="Failed", exit_code=1))

@@ -36,7 +36,7 @@ from trainshed_api.names import SNAPSHOT_LINE
 from trainshed_api.snapshot import Snapshot, final_snapshot
 from trainshed_controller.admission import admit, request_held, request_of
 from trainshed_controller.capacity import read_groups
-from trainshed_controller.reconcile import reconcile
+from trainshed_controller.decide import decide
 from trainshed_controller.views import read_cluster, read_job, read_pod, read_run
 
 READERS: dict[str, tuple[JsonObject, Callable[[JsonObject], object]]] = {
@@ -104,7 +104,7 @@ def read_said(value: JsonObject) -> Snapshot | None:
 @pytest.mark.parametrize("state", ["Starting", "Training", "Stopping", "Ended"])
 @pytest.mark.parametrize("wrong", WRONG)
 def test_what_is_accepted_of_a_driver_can_be_written_down(wrong: str, state: str) -> None:
-    begun = reconcile(make_view(), make_seen(), SETTINGS, NOW)
+    begun = decide(make_view(), make_seen(), SETTINGS, NOW)
     view = with_status(make_view(), begun.status)
     job = make_job(deployment_status="Running", job_status="RUNNING")
     right = said(state=state)
@@ -113,7 +113,7 @@ def test_what_is_accepted_of_a_driver_can_be_written_down(wrong: str, state: str
         if snapshot is None:
             continue
         try:
-            plan = reconcile(view, make_seen(ray_job=job, snapshot=snapshot), SETTINGS, NOW)
+            plan = decide(view, make_seen(ray_job=job, snapshot=snapshot), SETTINGS, NOW)
             written = json.loads(plan.status.model_dump_json(by_alias=True))
         except Exception as error:
             raise AssertionError(f"{wrong} at {path}") from error
@@ -152,7 +152,7 @@ def test_what_a_run_asks_for_can_be_counted(wrong: str) -> None:
         try:
             if view.run:
                 request_of(view.uid, view.run, view.created)
-            reconcile(view, make_seen(), SETTINGS, NOW)
+            decide(view, make_seen(), SETTINGS, NOW)
         except Exception as error:
             raise AssertionError(f"{wrong} at {path}") from error
 

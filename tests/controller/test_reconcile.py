@@ -21,6 +21,7 @@ from trainshed_api.status import TrainingRunStatus
 from trainshed_controller import status as states
 from trainshed_controller.model import Heard, Place, RunView
 from trainshed_controller.pod_trouble import PodTrouble
+from trainshed_controller.project import Said, with_conditions
 from trainshed_controller.release import must_stop
 
 
@@ -235,7 +236,7 @@ def test_a_job_that_came_and_went_unseen_is_asked_after() -> None:
     view, _ = look(view, make_seen(), 2000)
     assert view.status.attempts[0].reason == "ProvisioningDeadlineExceeded"
 
-    assert must_stop(view, make_seen())
+    assert must_stop(view.status, make_seen())
     _, alive = look(view, make_seen(over=False), 2005)
     _, never_there = look(view, make_seen(over=True), 2005)
 
@@ -380,8 +381,7 @@ def test_a_wait_in_kueue_is_no_active_time() -> None:
 
 def test_an_internal_error_is_not_taken_back_while_what_failed_is_still_to_be_done() -> None:
     view = begun()
-    stamp = states.Stamp(NOW, 1)
-    status = states.with_condition(view.status, "InternalError", "x", holds=True, stamp=stamp)
+    status = with_conditions(view.status, {"InternalError": Said(True, "x")}, NOW, 1)
 
     view, plan = look(with_status(view, status), make_seen(), 3)
 

@@ -21,12 +21,12 @@ from tests.controller.builders_view import (
     with_status,
 )
 from trainshed_api.status import AttemptStatus, Reservation
-from trainshed_controller.begin import wants_room
 from trainshed_controller.cache import Cache, cluster_of
 from trainshed_controller.clock import Clock
+from trainshed_controller.decide import wants_room
 from trainshed_controller.ledger import Ledger
 from trainshed_controller.model import EarlierDriver, Key, Observed, Place, RunView
-from trainshed_controller.question import Question
+from trainshed_controller.ray_queries import Question
 from trainshed_controller.release import is_shared, release_reason
 
 RUNNING = make_job(deployment_status="Running", job_status="RUNNING")

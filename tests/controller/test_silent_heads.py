@@ -10,7 +10,7 @@ from tests.simulation.heads import Head, Heads
 from tests.simulation.loop import run_virtually
 from trainshed_controller.model import Key
 from trainshed_controller.prober import Prober, ProbeTimeouts
-from trainshed_controller.question import Question, RaysWord
+from trainshed_controller.ray_queries import Question, RaysWord
 
 if TYPE_CHECKING:
     from trainshed_controller.jobs import JobsApi

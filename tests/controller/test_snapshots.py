@@ -8,8 +8,7 @@ from tests.controller.builders_view import UID, make_snapshot
 from trainshed_api.progress import Progress
 from trainshed_api.records import CheckpointRecord
 from trainshed_api.snapshot import Snapshot
-from trainshed_controller.asking import SILENT_SECONDS
-from trainshed_controller.model import Heard
+from trainshed_controller.model import SILENT_SECONDS, Heard
 from trainshed_controller.snapshots import SnapshotStore
 
 

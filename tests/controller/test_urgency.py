@@ -18,8 +18,8 @@ from tests.controller.builders_view import (
 from trainshed_api.progress import ResumePoint
 from trainshed_api.records import CheckpointRecord
 from trainshed_api.snapshot import Snapshot
+from trainshed_controller.decide import decide
 from trainshed_controller.model import Observed, RunView
-from trainshed_controller.reconcile import reconcile
 
 JOB = make_job(job_status="RUNNING", deployment_status="Running")
 TOLD = make_snapshot()
@@ -29,7 +29,7 @@ def training() -> RunView:
     """Return a run that trains in its first attempt, and of which a step was heard."""
     view = make_view()
     for seen in (make_seen(), make_seen(ray_job=JOB), make_seen(ray_job=JOB, snapshot=TOLD)):
-        view = with_status(view, reconcile(view, seen, SETTINGS, later(0)).status)
+        view = with_status(view, decide(view, seen, SETTINGS, later(0)).status)
     return view
 
 
@@ -55,7 +55,7 @@ def test_nothing_that_a_driver_may_alternate_is_urgent(case: str) -> None:
     view, changed = training(), False
     for text in "abababab":
         seen = make_seen(ray_job=JOB, snapshot=BY_DRIVERS[case](text))
-        plan = reconcile(view, seen, SETTINGS, later(10))
+        plan = decide(view, seen, SETTINGS, later(10))
         assert not plan.urgent
         changed = changed or plan.status != view.status
         view = with_status(view, plan.status)
@@ -76,15 +76,15 @@ def test_what_turns_is_urgent(case: str) -> None:
     changed, seen = TURNS[case]
     view = replace(training(), run=changed.run, generation=changed.generation)
 
-    assert reconcile(view, seen, SETTINGS, later(10)).urgent
+    assert decide(view, seen, SETTINGS, later(10)).urgent
 
 
 def test_the_head_that_has_the_job_is_written_down_at_once() -> None:
     view = make_view()
     for seen in (make_seen(head=None), make_seen(head=None, ray_job=JOB, snapshot=TOLD)):
-        view = with_status(view, reconcile(view, seen, SETTINGS, later(0)).status)
+        view = with_status(view, decide(view, seen, SETTINGS, later(0)).status)
 
-    plan = reconcile(view, told(), SETTINGS, later(1))
+    plan = decide(view, told(), SETTINGS, later(1))
 
     assert plan.status.attempts[-1].head_identity
     assert plan.urgent

@@ -23,8 +23,8 @@ from trainshed_api.crd import render_crd
 from trainshed_api.json_object import as_object
 from trainshed_api.names import SNAPSHOT_LINE
 from trainshed_api.snapshot import Snapshot, final_snapshot
+from trainshed_controller.decide import decide
 from trainshed_controller.model import RunView
-from trainshed_controller.reconcile import reconcile
 
 TEXTS = st.one_of(
     st.text(max_size=20), st.sampled_from(["x" * 9000, "\x00" * 5000, "\U0001f600" * 5000])
@@ -117,16 +117,16 @@ def trained(view: RunView, *snapshots: Snapshot) -> RunView:
     for snapshot in snapshots:
         now += 10
         seen = make_seen(ray_job=job, snapshot=snapshot)
-        view = with_status(view, reconcile(view, seen, SETTINGS, later(now)).status)
+        view = with_status(view, decide(view, seen, SETTINGS, later(now)).status)
     failed = make_job(job_status="FAILED", deployment_status="Failed")
     seen = make_seen(ray_job=failed, snapshot=snapshots[-1])
-    return with_status(view, reconcile(view, seen, SETTINGS, later(now)).status)
+    return with_status(view, decide(view, seen, SETTINGS, later(now)).status)
 
 
 @given(said=st.lists(SNAPSHOTS, min_size=1, max_size=3))
 def test_a_status_takes_whatever_of_a_drivers_words_is_heard(said: list[dict[str, object]]) -> None:
     view = make_view()
-    view = with_status(view, reconcile(view, make_seen(), SETTINGS, later(0)).status)
+    view = with_status(view, decide(view, make_seen(), SETTINGS, later(0)).status)
     heard = []
     for words in said:
         try:
@@ -164,10 +164,10 @@ def test_what_is_no_snapshot_at_all_is_none(text: str) -> None:
 @pytest.mark.parametrize("number", ["9" * 5000, "9" * 20, "-" + "9" * 30])
 def test_an_exit_code_that_a_driver_made_up_is_none(number: str) -> None:
     view = make_view()
-    view = with_status(view, reconcile(view, make_seen(), SETTINGS, later(0)).status)
+    view = with_status(view, decide(view, make_seen(), SETTINGS, later(0)).status)
     message = f"Job supervisor actor died: failed with exit code {number}"
     job = make_job(job_status="FAILED", deployment_status="Failed", message=message)
 
-    after = reconcile(view, make_seen(ray_job=job), SETTINGS, later(5)).status
+    after = decide(view, make_seen(ray_job=job), SETTINGS, later(5)).status
 
     assert after.attempts[-1].exit_code is None

@@ -17,8 +17,8 @@ from tests.controller.builders_view import (
     make_view,
     with_status,
 )
+from trainshed_controller.decide import decide
 from trainshed_controller.model import Observed, Place, RayJobView, RunView
-from trainshed_controller.reconcile import reconcile
 from trainshed_controller.status import open_attempt
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class OneRun(RuleBasedStateMachine):
     def look(self, seconds: float, *, dies: bool) -> None:
         """The controller looks, and may die before it has done all."""
         self.now += seconds
-        plan = reconcile(self.view, self.seen(), SETTINGS, later(self.now))
+        plan = decide(self.view, self.seen(), SETTINGS, later(self.now))
         self.view = with_status(self.view, plan.status)
         self.looks_come_to_rest()
         if dies:
@@ -67,7 +67,7 @@ class OneRun(RuleBasedStateMachine):
         """Look again at the same things: one step may follow another, and then nothing does."""
         view = self.view
         for _ in range(4):
-            plan = reconcile(view, self.seen(), SETTINGS, later(self.now))
+            plan = decide(view, self.seen(), SETTINGS, later(self.now))
             if plan.status == view.status:
                 assert not plan.urgent or plan.begin is not None
                 return

@@ -1,0 +1,107 @@
+"""Which state a run is in: the first that holds."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from tests.controller.builders_view import (
+    NOW,
+    SETTINGS,
+    later,
+    look,
+    make_cluster,
+    make_job,
+    make_seen,
+    make_snapshot,
+    make_view,
+)
+from trainshed_controller.decide import decide, derive
+from trainshed_controller.facts import facts_of
+from trainshed_controller.model import Observed, Place, Refusal, RunView
+from trainshed_controller.status import open_attempt
+
+RUNNING = make_job(deployment_status="Running", job_status="RUNNING")
+OVER = make_job(deployment_status="Failed", job_status="FAILED", message="failed with exit code 1")
+WAITS = Place(admitted=False, position=1, reason="needs 12 CPUs")
+REFUSAL = Refusal(1, "no quota", later(5))
+DEDICATED = make_view(cluster={"dedicated": {}})
+
+
+def begun(view: RunView) -> RunView:
+    """Return the run after its first attempt was written down."""
+    return look(view, make_seen())[0]
+
+
+def failed(view: RunView) -> RunView:
+    """Return the run after its first attempt failed."""
+    return look(look(begun(view), make_seen(ray_job=RUNNING), 1)[0], make_seen(ray_job=OVER), 2)[0]
+
+
+@dataclass
+class Row:
+    """A run, what is seen of it, and its state at second 10."""
+
+    view: RunView
+    seen: Observed
+    want: str
+
+
+NEW = make_view()
+ATTEMPT = begun(NEW)
+RETRIED = failed(make_view(failurePolicy={"maxApplicationFailures": 3}))
+ROWS = {
+    "a run that fits": Row(NEW, make_seen(), "Admitted"),
+    "a run that waits": Row(NEW, make_seen(place=WAITS), "Waiting"),
+    "nobody looked for capacity": Row(NEW, make_seen(place=None), "AwaitsQueue"),
+    "there is no cluster": Row(NEW, make_seen(cluster=None), "Waiting"),
+    "somebody else's cluster": Row(NEW, make_seen(cluster=make_cluster(owner="other")), "Waiting"),
+    "the next name is taken": Row(NEW, make_seen(next_taken=make_job(owner="x")), "NameTaken"),
+    "suspended from the start": Row(make_view(suspend=True), make_seen(), "Suspended"),
+    "no such class": Row(
+        make_view(cluster={"dedicated": {"class": "other"}}), make_seen(), "Blocked"
+    ),
+    "written, not created": Row(ATTEMPT, make_seen(), "Creating"),
+    "refused by the API server": Row(ATTEMPT, make_seen(refusal=REFUSAL), "Refused"),
+    "its Pods start": Row(ATTEMPT, make_seen(ray_job=make_job()), "Starting"),
+    "Kueue holds it": Row(
+        begun(DEDICATED), make_seen(ray_job=make_job(suspended=True)), "QueuedByKueue"
+    ),
+    "its driver trains": Row(
+        ATTEMPT, make_seen(ray_job=RUNNING, snapshot=make_snapshot()), "Training"
+    ),
+    "its workers start again": Row(
+        ATTEMPT, make_seen(ray_job=RUNNING, snapshot=make_snapshot(restarting=True)), "WorkersLost"
+    ),
+    "its driver failed": Row(ATTEMPT, make_seen(ray_job=OVER), "Ended"),
+    "a failed driver may have a last word": Row(
+        ATTEMPT, make_seen(ray_job=OVER, asking=True), "AwaitsLastWord"
+    ),
+    "the stop comes before the start": Row(
+        replace(ATTEMPT, run=make_view(suspend=True).run), make_seen(), "Stopping"
+    ),
+    "the RayJob of the last attempt is there": Row(RETRIED, make_seen(ray_job=OVER), "Unreleased"),
+    "the last attempt is released": Row(RETRIED, make_seen(), "Admitted"),
+    "no more attempts": Row(failed(NEW), make_seen(ray_job=OVER), "Finished"),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_the_first_state_that_holds_is_that_of_the_run(name: str) -> None:
+    row = ROWS[name]
+
+    state = derive(facts_of(row.view, row.seen, SETTINGS, later(10)))
+
+    assert state.name == row.want
+
+
+def test_a_run_that_is_blocked_between_attempts_has_waited_since_then() -> None:
+    view = begun(DEDICATED)
+    view, _ = look(view, make_seen(ray_job=make_job(suspended=True), head=None), 1)
+    view, _ = look(view, make_seen(ray_job=RUNNING, snapshot=make_snapshot()), 2)
+    view, _ = look(view, make_seen(ray_job=replace(RUNNING, suspended=True)), 3)
+    assert open_attempt(view.status) is None
+
+    plan = decide(view, make_seen(), replace(SETTINGS, classes={}), later(60))
+
+    assert plan.status.phase == "Queued"
+    assert plan.status.phase_time == later(60) > NOW
