@@ -21,7 +21,7 @@ from trainshed.display.formatting import (
 from trainshed.display.time_budget import LEAST_SECONDS_FOR_GOODPUT, split_time
 from trainshed.report.comparison import Difference
 from trainshed.report.curves import Curves, collect_curves
-from trainshed.report.figures import show_confusion, show_importance
+from trainshed.report.figures import list_bars, say_right
 from trainshed.report.history import (
     MAX_CHECKPOINTS,
     MAX_NOTES,
@@ -177,8 +177,8 @@ FILTERS: tuple[Callable[..., object], ...] = (
     say_number,
     say_percent,
     draw_chart,
-    show_confusion,
-    show_importance,
+    list_bars,
+    say_right,
     summarise,
     data_uri,
 )

@@ -7,7 +7,7 @@ import pytest
 
 from tests.app.report.pages import write_page
 from tests.builders_run import RunFolderBuilder, make_finished, make_started
-from trainshed.report.figures import show_confusion, show_importance
+from trainshed.report.figures import list_bars, say_right
 from trainshed.storage import training_figures
 from trainshed.storage.disk import Disk
 from trainshed.storage.folder import Folder
@@ -77,27 +77,29 @@ def test_of_many_features_the_largest_are_shown_and_the_others_summed() -> None:
 
 
 def test_bars_are_as_long_as_they_count() -> None:
-    shown = show_importance(Importance(name="gain", shares={"a": 4.0, "b": 1.0}, others=2.0))
+    bars = list_bars(Importance(name="gain", shares={"a": 4.0, "b": 1.0}, others=2.0))
 
-    assert [(bar.name, bar.percent) for bar in shown.bars] == [
+    assert [(name, percent) for name, _, percent in bars] == [
         ("a", 100.0),
         ("b", 25.0),
         ("all others together", 50.0),
     ]
 
 
-def test_a_table_tells_how_many_of_each_class_are_right() -> None:
-    shown = show_confusion(make_confusion())
+def test_a_table_tells_how_many_of_each_class_are_right(place: Folder) -> None:
+    run = RunFolderBuilder(attempts=([make_started(), make_finished()],)).write(place)
+    keep(run / "attempts" / "1", make_confusion())
 
-    assert shown.summary == "17 of 20 right, 85 %"
-    assert [(row.name, row.right) for row in shown.rows] == [("cat", "80 %"), ("<dog>", "90 %")]
-    assert [cell.rows for cell in shown.rows[0].cells] == ["8", "2"]
+    page = write_page(run)
+
+    assert "17 of 20 right, 85 %" in page.text
+    assert "cat 8 2 80 % <dog> 1 9 90 %" in page.text
 
 
 def test_a_class_without_rows_is_shown_without_a_share() -> None:
     empty = Confusion(name="valid", classes=["a", "b"], counts=[[0, 0], [0, 0]])
 
-    assert show_confusion(empty).summary == ""
+    assert say_right(empty) == ""
 
 
 def test_the_page_shows_figures_and_nothing_of_them_is_markup(place: Folder) -> None:
