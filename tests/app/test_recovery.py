@@ -1,7 +1,7 @@
 """A killed run ends with the very weights of one that was left alone.
 
 One case whole, with Rays of its own that are lost with their drivers. How rows are mixed and kept
-makes no difference to it: tests/app/data has each way, and tests/e2e each as a whole run.
+makes no difference to it: tests/app/data has each way.
 """
 
 from pathlib import Path

@@ -1,7 +1,4 @@
-"""Samples train as they are; on one worker in this process, torch reads what they train on.
-
-tests/e2e/test_samples.py has them on as many workers as they ask for, with Rays of their own.
-"""
+"""Samples train as they are; on one worker in this process, torch reads what they train on."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -114,19 +114,6 @@ def test_each_result_is_a_cut_of_its_own_picture() -> None:
         assert any((cut == c).all() or (cut == c[:, ::-1]).all() for c in cuts)
 
 
-def test_a_row_is_augmented_alike_in_any_batch() -> None:
-    pictures, _ = make_pictures(10, size=8)
-    rows = np.arange(10)
-    whole = random_crop_flip({"image": pictures}, rng=make_rng(rows))["image"]
-    turned = random_crop_flip({"image": pictures[::-1]}, rng=make_rng(rows[::-1]))["image"][::-1]
-    parts = [
-        random_crop_flip({"image": pictures[part]}, rng=make_rng(rows[part]))["image"]
-        for part in (slice(0, 3), slice(3, 10))
-    ]
-    assert (whole == turned).all()
-    assert (whole == np.concatenate(parts)).all()
-
-
 def test_pictures_move_and_turn_differently() -> None:
     same = np.broadcast_to(np.arange(64, dtype=np.uint8).reshape(8, 8), (40, 8, 8))
     result = random_crop_flip({"image": same}, padding=1, rng=make_rng(np.arange(40)))["image"]

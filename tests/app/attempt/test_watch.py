@@ -119,6 +119,16 @@ def make_driver(
     return prepared, attempt, driver, display
 
 
+def stopping(
+    home: Path, asked: signal.Signals = signal.SIGINT, **spec: JsonValue
+) -> tuple[AttemptMonitor, Display]:
+    """Return the driver of a run that was asked to stop, and its display."""
+    stop = Stop()
+    stop.ask(asked)
+    *_, driver, display = make_driver(home, stop, **spec)
+    return driver, display
+
+
 def watch(driver: AttemptMonitor, coordinator: Coordinator, looks: int = 3) -> AttemptResult:
     verdict = driver.watch(cast("actor.Coordinator", coordinator), Work(looks))
     driver.close(make_finished())
@@ -227,9 +237,7 @@ def test_a_failure_of_the_users_is_the_verdict(tmp_path: Path) -> None:
 
 
 def test_a_stop_is_passed_on_once_and_its_step_is_said(tmp_path: Path) -> None:
-    stop = Stop()
-    stop.ask(signal.SIGTERM)
-    _, _, driver, display = make_driver(tmp_path, stop)
+    driver, display = stopping(tmp_path, signal.SIGTERM)
     coordinator = Coordinator(make_view(), make_view(), make_view(ending=ENDING))
 
     assert watch(driver, coordinator) == AttemptResult(
@@ -240,9 +248,7 @@ def test_a_stop_is_passed_on_once_and_its_step_is_said(tmp_path: Path) -> None:
 
 
 def test_a_stop_whose_checkpoint_is_not_on_storage_says_so(tmp_path: Path) -> None:
-    stop = Stop()
-    stop.ask(signal.SIGTERM)
-    _, _, driver, _ = make_driver(tmp_path, stop)
+    driver, _ = stopping(tmp_path, signal.SIGTERM)
     ending = replace(ENDING, unsaved="step 6: the credentials have ended")
 
     verdict = watch(driver, Coordinator(make_view(), make_view(ending=ending)))
@@ -252,9 +258,7 @@ def test_a_stop_whose_checkpoint_is_not_on_storage_says_so(tmp_path: Path) -> No
 
 
 def test_no_end_within_the_grace_period_is_one(tmp_path: Path) -> None:
-    stop = Stop()
-    stop.ask(signal.SIGINT)
-    _, _, driver, _ = make_driver(tmp_path, stop, gracePeriodSeconds=0)
+    driver, _ = stopping(tmp_path, gracePeriodSeconds=0)
 
     assert watch(driver, Coordinator(make_view()), looks=10**9) == AttemptResult(
         "Stopped",
@@ -263,9 +267,7 @@ def test_no_end_within_the_grace_period_is_one(tmp_path: Path) -> None:
 
 
 def test_a_stop_before_the_workers_began_ends_before_training(tmp_path: Path) -> None:
-    stop = Stop()
-    stop.ask(signal.SIGINT)
-    _, _, driver, display = make_driver(tmp_path, stop)
+    driver, display = stopping(tmp_path)
     coordinator = Coordinator(make_view(groups=0))
 
     assert watch(driver, coordinator, looks=10**9) == AttemptResult(
@@ -312,18 +314,14 @@ WAYS: dict[str, tuple[View, str]] = {
 @pytest.mark.parametrize("case", WAYS)
 def test_a_stop_says_what_the_run_waits_for(case: str, tmp_path: Path) -> None:
     view, want = WAYS[case]
-    stop = Stop()
-    stop.ask(signal.SIGINT)
-    _, _, driver, display = make_driver(tmp_path, stop)
+    driver, display = stopping(tmp_path)
     watch(driver, Coordinator(view))
 
     assert [e.until for e in display.events if isinstance(e, Stopping)] == [want]
 
 
 def test_workers_that_begin_to_wait_for_rows_after_a_stop_are_said_once(tmp_path: Path) -> None:
-    stop = Stop()
-    stop.ask(signal.SIGINT)
-    _, _, driver, display = make_driver(tmp_path, stop)
+    driver, display = stopping(tmp_path)
     waiting = make_view(saves=True, waiting_ranks=(1,))
     watch(driver, Coordinator(make_view(saves=True), waiting, make_view(saves=True), waiting))
 
@@ -331,9 +329,7 @@ def test_workers_that_begin_to_wait_for_rows_after_a_stop_are_said_once(tmp_path
 
 
 def test_a_stop_that_waited_for_rows_in_vain_says_so(tmp_path: Path) -> None:
-    stop = Stop()
-    stop.ask(signal.SIGINT)
-    _, _, driver, _ = make_driver(tmp_path, stop, gracePeriodSeconds=0)
+    driver, _ = stopping(tmp_path, gracePeriodSeconds=0)
     view = make_view(saves=True, waiting_ranks=(1, 3), events=[make_checkpoint(4, "c4")])
 
     assert watch(driver, Coordinator(view), looks=10**9).message == (
@@ -353,9 +349,7 @@ PLACES: dict[str, tuple[Reported, str]] = {
 @pytest.mark.parametrize("case", PLACES)
 def test_a_function_of_its_own_is_stopped_where_it_says(case: str, tmp_path: Path) -> None:
     reported, want = PLACES[case]
-    stop = Stop()
-    stop.ask(signal.SIGINT)
-    _, _, driver, _ = make_driver(tmp_path, stop)
+    driver, _ = stopping(tmp_path)
     uncounted = FunctionResult(True, 0, 0, {}, None, None, None)
     view = make_view(reported=reported, ending=uncounted)
 
@@ -363,9 +357,7 @@ def test_a_function_of_its_own_is_stopped_where_it_says(case: str, tmp_path: Pat
 
 
 def test_a_function_that_starts_over_is_not_taken_for_one_that_saved(tmp_path: Path) -> None:
-    stop = Stop()
-    stop.ask(signal.SIGINT)
-    _, _, driver, _ = make_driver(tmp_path, stop)
+    driver, _ = stopping(tmp_path)
     saved = replace(make_reports("c15"), reported=Reported(step=15, checkpoint=("c15", 1, 15)))
     views = (make_reports("c210", resumed=True), make_view(), saved)
 

@@ -155,13 +155,6 @@ def assert_refused(damage: Damage, place: Folder) -> None:
     assert refused == [f"checkpoint refused, trying the one before it: {caught.value}"]
 
 
-def test_without_any_whole_checkpoint_there_is_none(place: Folder) -> None:
-    cut(write_checkpoint(place, 10), "model.pt")
-    found, manifest, refused = checkpoint.newest([place, place / "nowhere"])
-
-    assert (found, manifest, len(refused)) == (None, None, 1)
-
-
 # ---------------------------------------------------------------------- order
 
 

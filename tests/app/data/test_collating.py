@@ -25,7 +25,7 @@ from tests.app.data.builders_plan import (
     shuffles,
     write_rows,
 )
-from tests.app.data.collate_functions import MISSING, Boxes, Padded, tokens_of
+from tests.app.data.collate_functions import Boxes, Padded, tokens_of
 from trainshed.data.loader.batch_structure import take_apart
 from trainshed.data.loader.batches import Batch, Feed
 from trainshed.data.loader.row_sources import LocalSource
@@ -70,18 +70,6 @@ def padded_of(batches: list[Batch]) -> list[tuple[list[list[int]], list[int], li
     """Return what is in batches that `padded` made."""
     made = [cast("Padded", batch.given) for batch in batches]
     return [(each.tokens.tolist(), each.ids.tolist(), each.words) for each in made]
-
-
-def test_ragged_rows_are_padded_to_the_longest_of_their_batch(folder: Path) -> None:
-    batches = batches_of(ragged_plan(folder), make_pass(world_size=1, batch_size=10))
-
-    assert len(batches) == ROWS // 10
-    for tokens, ids, words in padded_of(batches):
-        longest = max(len(tokens_of(number)) for number in ids)
-        assert words == [f"word {number}" for number in ids]
-        assert tokens == [
-            tokens_of(number) + [MISSING] * (longest - len(tokens_of(number))) for number in ids
-        ]
 
 
 @pytest.mark.parametrize("mode", SHUFFLES)
@@ -331,14 +319,6 @@ def test_texts_that_are_to_have_a_type_are_an_error(folder: Path) -> None:
     want = r"train\.feed\.dtypes\.word: column word holds values of str"
     with pytest.raises(DataError, match=want):
         batches_of(plan, make_pass())
-
-
-def test_one_type_is_that_of_all_columns_of_numbers_without_a_function_too(folder: Path) -> None:
-    plan = make_plan(folder, cache="none", feed={"dtypes": {"*": "bfloat16", "id": "int32"}})
-
-    (first, *_) = batches_of(plan, make_pass())
-
-    assert (first.tensors["x"].dtype, first.tensors["id"].dtype) == (torch.bfloat16, torch.int32)
 
 
 def test_a_mix_of_datasets_with_rows_of_other_lengths_is_collated(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, product
+from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -231,8 +231,11 @@ class Fed:
 
 @pytest.fixture(scope="module")
 def fed(folder: Path) -> Fed:
-    ways = product(MODES, ("none", "objects"))
-    plans = {(mode, cache): make_mixed(folder, mode, cache) for mode, cache in ways}
+    plans = {
+        (mode, cache): make_mixed(folder, mode, cache)
+        for mode in MODES
+        for cache in ("none", "objects")
+    }
     return Fed(plans, start(*plans.values()))
 
 
@@ -273,8 +276,10 @@ def expected(plan: DatasetPlan, at: EpochPass) -> list[list[Row]]:
     return [list(_rows(plan, at, MemoryBlocks(plan, rank), rank)) for rank in ranks]
 
 
-@pytest.mark.parametrize("cache", ["none", "objects"])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("mode", "cache"),
+    [*zip(MODES, cycle(["none", "objects"]), strict=False), ("blocks", "objects")],
+)
 def test_ray_data_sends_what_the_plan_says(
     fed: Fed, readers: list[ActorHandle[Reader]], mode: str, cache: str
 ) -> None:

@@ -53,7 +53,7 @@ def upload(folder: Path, to: Bucket) -> Bucket:
     return to
 
 
-@pytest.mark.parametrize("form", ["csv", "json", "images", "parquet"])
+@pytest.mark.parametrize("form", ["csv", "images"])
 def test_nothing_is_lost_and_nothing_comes_twice(
     faulty: FaultyS3, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:

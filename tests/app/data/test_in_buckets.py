@@ -52,10 +52,9 @@ def counted(
 # The client of Delta's log does not ask again where an answer is cut: all of it is looked at again.
 OFTEN = FileAccess(RetryPolicy(pauses=(0.01,) * 8))
 FAULTS: dict[str, Rule] = {
-    "nothing": Rule(Late(0.0), "GET"),
     "each third answer is 503": Rule(SLOW_DOWN, every=3),
     "each second body is cut": Rule("answer cut", "GET", every=2, times=8),
-    "each second answer is late": Rule(Late(0.2), "GET", every=2, times=10),
+    "each second answer is late": Rule(Late(0.05), "GET", every=2, times=10),
     "each fourth answer is lost": Rule("answer lost", every=4),
 }
 

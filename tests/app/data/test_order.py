@@ -233,14 +233,6 @@ def test_where_every_rank_gets_all_rows_of_a_buffer_none_is_left_out(
     assert {row for step in seen for row in step} == set(range(ROWS))
 
 
-def test_a_pass_that_is_resumed_has_the_same_windows(folder: Path) -> None:
-    plan = planned(folder, "local")
-    at = make_pass(epoch=3, world_size=3, batch_size=BATCH)
-    whole = list(counting(plan, at))
-    for step in range(len(whole)):
-        assert list(counting(plan, replace(at, first_step=step))) == whole[step:]
-
-
 @pytest.mark.parametrize(
     ("shuffle", "rows"),
     [

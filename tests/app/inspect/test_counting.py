@@ -83,12 +83,6 @@ def test_films_are_counted_without_their_frames(tmp_path: Path) -> None:
     assert count(given, 1, ignore) == 20
 
 
-def test_other_processes_count_the_same(tmp_path: Path) -> None:
-    line = "x" * 1023 + "\n"
-    (tmp_path / "a.txt").write_text(line * 2**15 * 2)  # 64 MB, four fragments
-    assert count(select(tmp_path, "text"), 2, ignore) == 2**16
-
-
 def test_rows_of_each_file_are_counted(csv: Path, tmp_path: Path) -> None:
     write_pictures(tmp_path / "pictures", {"cat": 2, "dog": 1})
     assert count_by_file(select(csv, "csv"), 1, ignore) == {"a.csv": 600, "b.csv.gz": 401}

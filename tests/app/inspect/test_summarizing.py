@@ -18,7 +18,7 @@ from tests.app.data.builders_formats import write_csv, write_pictures
 from tests.app.inspect.builders import ignore, select
 from trainshed.data.sources.column_arrays import Array
 from trainshed.inspect import moments, statistics
-from trainshed.inspect.statistics import ColumnStatistics, Frequent, Summary, summarize
+from trainshed.inspect.statistics import ColumnStatistics, Summary, summarize
 from trainshed_api.errors import SpecError
 
 CUTS = st.lists(st.integers(0, 60), max_size=12)
@@ -197,19 +197,6 @@ def test_labels_and_pictures_are_summed_up(tmp_path: Path) -> None:
     image, label = summarize(select(tmp_path, "images"), [], 1, ignore)
     assert (image.name, image.type, image.rows) == ("image", "bytes", 3)
     assert (label.min, label.max, label.sum) == (0, 1, 2)
-
-
-def test_other_processes_tell_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in range(3):
-        columns = {"x": np.arange(100) + number, "y": [f"{number}"] * 100}
-        pq.write_table(pa.table(columns), tmp_path / f"{number}.parquet")
-    alone = summarize(select(tmp_path, "parquet"), [], 1, ignore)
-    monkeypatch.setattr("trainshed.inspect.reading.FEW_BYTES", 0)
-
-    together = summarize(select(tmp_path, "parquet"), [], 2, ignore)
-
-    assert together == alone
-    assert alone[1].frequent == tuple(Frequent(value=f"{n}", rows=100) for n in range(3))
 
 
 def test_no_rows_are_nothing(tmp_path: Path) -> None:

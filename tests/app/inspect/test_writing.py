@@ -20,7 +20,7 @@ from tests.app.inspect.builders import (
     select,
     write_to,
 )
-from trainshed.data.sources.column_arrays import Columns, num_rows, say_columns
+from trainshed.data.sources.column_arrays import Columns, say_columns
 from trainshed.data.sources.errors import DataError, FunctionError
 from trainshed.inspect.reading import samples
 from trainshed.inspect.writing import WriteOptions, likely_rows, write
@@ -191,11 +191,6 @@ def test_a_folder_with_something_is_left_alone(csv: Path, tmp_path: Path) -> Non
         write_to(select(csv, "csv"), tmp_path / "to")
     assert str(refused.value) == f"--to: got {tmp_path}/to; expected a new folder, or an empty one"
     assert [path.name for path in tmp_path.rglob("*")] == ["to", "mine"]
-
-
-def test_an_empty_folder_is_filled(csv: Path, tmp_path: Path) -> None:
-    (tmp_path / "to").mkdir()
-    assert num_rows(parquet_of(select(csv, "csv"), tmp_path / "to")) == ROWS
 
 
 @pytest.mark.s3

@@ -51,19 +51,6 @@ def read(files: FileSystem, path: str) -> bytes:
 # ------------------------------------------------------------------ whole files
 
 
-def test_what_was_written_is_read(files: FileSystem, at: str, in_bucket: Bucket) -> None:
-    write(files, f"{at}/a file", b"content")
-
-    assert read(files, f"{at}/a file") == in_bucket.read("a file") == b"content"
-
-
-def test_an_empty_file_is_there(files: FileSystem, at: str) -> None:
-    write(files, f"{at}/empty", b"")
-
-    assert read(files, f"{at}/empty") == b""
-    assert files.get_file_info(f"{at}/empty").size == 0
-
-
 def test_a_file_is_there_when_it_is_closed_and_not_before(files: FileSystem, at: str) -> None:
     write(files, f"{at}/model", b"old")
     file = files.open_output_stream(f"{at}/model")

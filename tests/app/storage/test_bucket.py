@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -108,15 +107,6 @@ def test_a_conflict_that_lasts_is_somebody_else_s(
         through_faults.create("claim", b"mine")
 
 
-def test_what_was_not_written_is_said_to_be_refused(
-    through_faults: Bucket, faulty_s3: FaultyS3
-) -> None:
-    faulty_s3.add(Rule(REFUSED, method="PUT"))
-
-    with pytest.raises(PermissionError, match=f"access was denied.*{KEY}/claim"):
-        through_faults.create("claim", b"mine")
-
-
 def test_a_wrong_clock_is_not_taken_for_expired_credentials(
     through_faults: Bucket, faulty_s3: FaultyS3
 ) -> None:
@@ -153,18 +143,6 @@ def test_every_other_answer_may_be_lost(through_faults: Bucket, faulty_s3: Fault
         assert (folder.name, names_below(folder)) == ("checkpoint", [LAST, "model"])
         folder.remove(first=LAST)
         assert not through_faults.exists()
-
-
-def test_a_server_that_is_away_for_a_few_seconds_is_waited_for(
-    through_faults: Bucket, faulty_s3: FaultyS3
-) -> None:
-    with ThreadPoolExecutor(1) as pool:
-        with faulty_s3.refusing():
-            writing = pool.submit(through_faults.write, "result.json", b"{}")
-            time.sleep(4)
-        writing.result()
-
-    assert through_faults.read("result.json") == b"{}"
 
 
 def test_a_server_that_is_away_for_longer_is_the_storage_s_fault_and_costs_no_checkpoint(
@@ -272,12 +250,6 @@ def test_what_a_kill_leaves_is_unfinished_and_removed(
     [left] = unfinished(through_faults)
     left.remove(first=LAST)
     assert through_faults.tree() == []
-
-
-def test_the_first_file_goes_first(through_faults: Bucket, faulty_s3: FaultyS3) -> None:
-    kill_at(KILLED["while the others are deleted"], through_faults, faulty_s3, "remove")
-
-    assert names_below(through_faults / "checkpoint") == [UNDERWAY, "model"]
 
 
 def test_what_a_kill_leaves_of_a_second_name_is_unfinished(

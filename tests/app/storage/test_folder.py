@@ -103,13 +103,6 @@ def put_claim(folder: RunFolder, text: str) -> None:
 # --------------------------------------------------------------------- claims
 
 
-def test_attempts_are_numbered_from_one(storage: Folder) -> None:
-    folder = RunFolder(storage)
-
-    assert [claim_and_close(folder) for _ in range(3)] == [1, 2, 3]
-    assert folder.attempts() == [1, 2, 3]
-
-
 def test_more_than_nine_attempts_stay_in_order(storage: Folder) -> None:
     folder = RunFolder(storage)
     for _ in range(11):

@@ -35,14 +35,6 @@ def names_below(folder: Folder) -> list[str]:
 # ---------------------------------------------------------------------- files
 
 
-def test_what_was_written_is_read(storage: Folder) -> None:
-    storage.write("run.json", b"first")
-    storage.write("run.json", b"second")
-
-    assert storage.read("run.json") == b"second"
-    assert storage.names() == ["run.json"]
-
-
 def test_what_is_not_there_cannot_be_read(storage: Folder, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"nothing there|No such file"):
         storage.read("run.json")
@@ -55,15 +47,6 @@ def test_what_is_not_there_cannot_be_read(storage: Folder, tmp_path: Path) -> No
     assert list(storage.lines("run.json")) == []
     storage.delete("run.json")
     storage.remove(first="run.json")
-
-
-def test_a_file_is_deleted(storage: Folder) -> None:
-    storage.write("run.json", b"{}")
-
-    storage.delete("run.json")
-
-    assert storage.stat("run.json") is None
-    assert storage.names() == []
 
 
 @pytest.mark.parametrize(
@@ -171,15 +154,6 @@ def test_many_ask_the_time_at_once(storage: Folder) -> None:
 # ------------------------------------------------------------------- creating
 
 
-def test_what_somebody_has_made_is_not_made_again(storage: Folder) -> None:
-    storage.create("claim", b"mine")
-
-    with pytest.raises(FileExistsError):
-        storage.create("claim", b"yours")
-    assert storage.read("claim") == b"mine"
-    assert storage.names() == ["claim"]
-
-
 def test_what_was_deleted_may_be_made_again(storage: Folder) -> None:
     storage.create("claim", b"mine")
     storage.delete("claim")
@@ -224,13 +198,6 @@ def test_a_folder_is_removed_with_all_that_is_in_it(storage: Folder) -> None:
     assert unfinished(storage) == []
 
 
-def test_a_name_that_was_removed_may_be_had_and_removed_again(storage: Folder) -> None:
-    for _ in range(2):
-        adopt(storage, "checkpoint").remove(first=LAST)
-
-    assert storage.names() == []
-
-
 def test_what_another_removes_too_is_no_fault(storage: Folder) -> None:
     for number in range(10):
         folder = adopt(storage, f"checkpoint_{number}")
@@ -243,23 +210,6 @@ def test_what_another_removes_too_is_no_fault(storage: Folder) -> None:
 
 
 # ------------------------------------------------------- made aside and adopted
-
-
-def test_what_was_made_aside_is_adopted_whole(storage: Folder, tmp_path: Path) -> None:
-    folder = adopt(storage, "checkpoint", b"weights")
-
-    assert folder == storage / "checkpoint"
-    assert names_below(folder) == [LAST, "parts/weights"]
-    assert (folder / "parts").read("weights") == b"weights"
-    assert storage.names() == ["checkpoint"]
-    assert unfinished(storage) == []
-
-
-def test_a_name_that_is_taken_gets_a_number(storage: Folder) -> None:
-    made = [adopt(storage, "checkpoint", content) for content in (b"1", b"2", b"3")]
-
-    assert [folder.name for folder in made] == ["checkpoint", "checkpoint-2", "checkpoint-3"]
-    assert [(folder / "parts").read("weights") for folder in made] == [b"1", b"2", b"3"]
 
 
 def test_many_that_adopt_one_name_get_one_each(storage: Folder) -> None:
@@ -359,11 +309,3 @@ def test_lines_end_where_they_end(storage: Folder) -> None:
     text.close()
 
     assert list(storage.lines("log")) == ["10%\r20%\r\n", "form\x0cfeed\u2028\n", "\n"]
-
-
-def test_a_text_is_read_piece_by_piece_by_those_who_leave_off(storage: Folder) -> None:
-    text = storage.append("log")
-    text.write("one\ntwo\n")
-    text.close()
-
-    assert next(iter(storage.lines("log"))) == "one\n"

@@ -222,13 +222,6 @@ def test_a_file_that_is_no_list_is_one_bad_record(tmp_path: Path) -> None:
     assert [(each.path, each.place) for each in bad] == [(str(tmp_path / "b.json"), "the file")]
 
 
-def test_files_of_which_no_record_is_good_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text("[1]\n")
-
-    with pytest.raises(SpecError, match="expected a row that can be read among the first"):
-        open_files(tmp_path, "json", {}, skips_bad=True)
-
-
 def csv_line(number: int) -> bytes:
     return f'{number},"a, {number}"\n'.encode()
 

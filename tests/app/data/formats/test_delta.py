@@ -11,16 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import JsonValue
 
-from tests.app.data.builders_formats import FIELD, dtypes_of, open_files, read_all
+from tests.app.data.builders_formats import dtypes_of, open_files, read_all
 from tests.app.data.builders_tables import (
     delete_in_delta,
     table_rows,
     write_delta,
 )
-from trainshed.data.sources.dataset_files import open_source
-from trainshed.storage.bucket import Bucket
 from trainshed_api.errors import SpecError
-from trainshed_api.rows import ReadSpec
 
 
 def test_rows_come_back_with_the_partitions_as_columns(tmp_path: Path) -> None:
@@ -37,25 +34,6 @@ def test_rows_come_back_with_the_partitions_as_columns(tmp_path: Path) -> None:
     assert found["id"].dtype == np.int64
     assert found["x"].tolist() == [number / 8 for number in found["id"].tolist()]
     assert found["part"].tolist() == [f"p {number % 3}" for number in found["id"]]
-
-
-def test_the_order_is_the_same_whenever_it_is_opened(tmp_path: Path) -> None:
-    for first in range(0, 40, 10):
-        write_delta(tmp_path, table_rows(first, 10), partitions=["part"])
-
-    source, again = open_files(tmp_path, "delta"), open_files(tmp_path, "delta")
-
-    assert source.fingerprint == again.fingerprint
-    assert source.fragments == again.fragments
-    assert read_all(source)["id"].tolist() == read_all(again)["id"].tolist()
-
-
-def test_only_the_columns_that_are_asked_for_are_read(tmp_path: Path) -> None:
-    write_delta(tmp_path, table_rows(0, 6), partitions=["part"])
-    source = open_files(tmp_path, "delta")
-
-    assert list(read_all(source, ["x"])) == ["x"]
-    assert read_all(source, ["part"])["part"].tolist() == ["p 0"] * 2 + ["p 1"] * 2 + ["p 2"] * 2
 
 
 def test_a_version_is_kept_while_others_are_written(tmp_path: Path) -> None:
@@ -192,11 +170,3 @@ def test_a_table_whose_rows_could_be_marked_is_read_where_none_is(tmp_path: Path
     write_delta(tmp_path, table_rows(0, 5), configuration={"delta.enableDeletionVectors": "true"})
 
     assert read_all(open_files(tmp_path, "delta"))["id"].tolist() == list(range(5))
-
-
-@pytest.mark.s3
-def test_a_bucket_without_a_table_is_refused(in_bucket: Bucket) -> None:
-    read = ReadSpec.model_validate({"format": "delta", "path": str(in_bucket)})
-
-    with pytest.raises(SpecError, match="expected a folder with the log of a Delta table"):
-        open_source(in_bucket, read, FIELD)

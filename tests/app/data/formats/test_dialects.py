@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from tests.app.data.builders_formats import open_files, read_all
-from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.formats import line_files
 from trainshed_api.errors import RuleError, SpecError
 from trainshed_api.formats import options_of
@@ -159,13 +158,6 @@ def test_a_file_that_the_options_do_not_fit_is_named_with_what_to_do(
 
     with pytest.raises(SpecError, match=refusal.message):
         open_files(tmp_path, "csv")
-
-
-def test_a_value_in_another_encoding_is_named_with_the_option(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_bytes("x\nJ\u00fcrgen\n".encode("latin-1"))
-
-    with pytest.raises(DataError, match=r"a\.csv: byte 2: .*see options\.encoding"):
-        read_all(open_files(tmp_path, "csv"))
 
 
 @pytest.mark.parametrize(

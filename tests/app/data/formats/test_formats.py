@@ -78,14 +78,6 @@ def test_rows_come_back_as_they_were_written(tmp_path: Path, kind: Kind) -> None
     assert source.likely_rows == pytest.approx(ROWS, rel=0.2)
 
 
-@pytest.mark.parametrize("kind", TABLES.values(), ids=TABLES)
-def test_only_the_columns_that_are_asked_for_are_read(tmp_path: Path, kind: Kind) -> None:
-    kind.write(tmp_path / f"a{kind.suffix}", 0, ROWS)
-    source = open_files(tmp_path, kind.format, kind.options, ["x"])
-
-    assert list(read_all(source, ["x"])) == ["x"]
-
-
 def test_a_near_name_is_offered_for_a_path(tmp_path: Path) -> None:
     (tmp_path / "training_rows").mkdir()
 
@@ -98,17 +90,6 @@ def test_a_near_name_is_offered_for_a_column(tmp_path: Path) -> None:
 
     with pytest.raises(SpecError, match=r"one of Pixel_1, label. Did you mean Pixel_1\?"):
         open_files(tmp_path, "csv", columns=["pixel1"])
-
-
-@pytest.mark.parametrize(("sign", "shown"), [(";", '";"'), ("|", r'"\|"'), ("\t", r'"\\t"')])
-def test_the_delimiter_is_named_where_a_file_has_one_column(
-    sign: str, shown: str, tmp_path: Path
-) -> None:
-    (tmp_path / "a.csv").write_text(f"x{sign}y\n1{sign}2,5\n")
-
-    want = rf'options\.delimiter: got ","; expected {shown}, which is in each of the first lines'
-    with pytest.raises(SpecError, match=want):
-        open_files(tmp_path, "csv")
 
 
 def test_a_delimiter_that_is_named_decides(tmp_path: Path) -> None:
@@ -345,13 +326,6 @@ def test_a_value_of_another_type_says_where_and_what_to_do(tmp_path: Path) -> No
     assert read_all(declared, chunk_rows=10**6)["x"][-1] == 0.5
 
 
-def test_a_line_that_is_no_text_says_where(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes(b"good\n\xff\n")
-
-    with pytest.raises(DataError, match=r"a\.txt: byte 5: no UTF-8"):
-        read_all(open_files(tmp_path, "text"))
-
-
 def test_a_sample_has_no_more_rows_than_asked_for(tmp_path: Path) -> None:
     write_csv(tmp_path / "a.csv", 0, ROWS)
     source = open_files(tmp_path, "csv")
@@ -359,13 +333,6 @@ def test_a_sample_has_no_more_rows_than_asked_for(tmp_path: Path) -> None:
     sample = read_sample(source.scan, source.fragments[0], (), 3)
 
     assert sample["name"].tolist() == list(NAMES[:3])
-
-
-def test_files_of_one_type_and_of_a_wider_one_share_the_wider(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("x\n1\n")
-    (tmp_path / "b.csv").write_text("x\n0.5\n")
-
-    assert read_all(open_files(tmp_path, "csv"))["x"].tolist() == [1.0, 0.5]
 
 
 def test_numbers_in_another_order_of_bytes_are_read(tmp_path: Path) -> None:
@@ -491,17 +458,6 @@ def test_numbers_that_may_be_missing_are_floats_in_every_table(
     found = read_all(source)["a"]
     assert found[0] == 1
     assert np.isnan(found[1])
-
-
-def test_a_number_in_quotes_may_be_missing(tmp_path: Path) -> None:
-    """It was told as missing by the first rows, and refused by those who read them."""
-    text = '"x","y"\n"1","a"\n"","b"\n"3",""\n'
-
-    found = read_all(open_files(written(tmp_path, {"a.csv": text}), "csv"))
-
-    assert found["x"][[0, 2]].tolist() == [1.0, 3.0]
-    assert np.isnan(found["x"][1])
-    assert found["y"].tolist() == ["a", "b", ""]
 
 
 @pytest.mark.parametrize("skips_bad", [False, True])

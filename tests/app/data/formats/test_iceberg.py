@@ -14,7 +14,6 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 from pyiceberg.types import IntegerType
 
-from hack.cluster.ports import LOOPBACK, pick_ports
 from tests.app.data.builders_formats import FIELD, dtypes_of, read_all
 from tests.app.data.builders_tables import (
     TABLE,
@@ -229,13 +228,6 @@ def test_a_catalog_that_is_none_is_refused() -> None:
         match=r"options\.catalog: got URI.*; expected a catalog with the table shop\.rows",
     ):
         open_table({"foo": "bar"})
-
-
-def test_a_catalog_that_does_not_answer_is_no_mistake() -> None:
-    [port] = pick_ports(1)
-
-    with pytest.raises(InfrastructureError, match=r"read\.path: .*Connection refused"):
-        open_table({"type": "rest", "uri": f"http://{LOOPBACK}:{port}"})
 
 
 def test_a_catalog_that_somebody_writes_is_asked_again(tmp_path: Path) -> None:

@@ -109,18 +109,6 @@ def test_a_quote_behind_a_byte_order_mark_opens_a_value(tmp_path: Path, inch: st
     }
 
 
-def test_a_value_with_line_ends_is_named_with_what_reads_it(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_bytes(b'id,t\n1,"x\n2,7\ny"\n3,z\n')
-
-    with pytest.raises(DataError) as raised:
-        read_all(open_files(tmp_path, "csv"))
-
-    assert str(raised.value) == (
-        f"{tmp_path}/a.csv: byte 5: a value in quotes has line ends; "
-        "options.multiline: true reads values with line ends"
-    )
-
-
 def test_a_skipped_value_with_line_ends_counts_its_lines(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b'id,t\n1,"x\n2,7\ny"\n3,z\n')
     types: dict[str, JsonValue] = {"types": {"id": "int64", "t": "string"}}

@@ -64,14 +64,6 @@ def test_features_come_back_as_columns(tmp_path: Path, name: str, *, packed: boo
     assert source.likely_rows == pytest.approx(40, rel=0.1)
 
 
-def test_only_the_columns_that_are_asked_for_are_read(tmp_path: Path) -> None:
-    write_records(tmp_path / "a.tfrecord", ROWS)
-
-    found = read_all(open_files(tmp_path, "tfrecords", columns=["x"]), ["x"])
-
-    assert list(found) == ["x"]
-
-
 def test_a_column_of_lists_that_happen_to_be_alike_may_be_named_one_of_any_length(
     tmp_path: Path,
 ) -> None:

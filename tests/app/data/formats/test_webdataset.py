@@ -52,14 +52,6 @@ def test_members_stay_as_they_are_where_somebody_says_so(tmp_path: Path) -> None
     assert found["json"].tolist() == [b'{"id": %d}' % number for number in range(3)]
 
 
-def test_only_the_columns_that_are_asked_for_are_read(tmp_path: Path) -> None:
-    write_tar(tmp_path / "a.tar", samples_of(0, 3))
-
-    found = read_all(open_files(tmp_path, "webdataset", columns=["cls"]), ["cls"])
-
-    assert list(found) == ["cls"]
-
-
 @pytest.mark.parametrize("ending", [".tar", ".tar.gz"])
 def test_members_that_nobody_wants_are_not_held(tmp_path: Path, ending: str) -> None:
     films = {f"{number}.mp4": bytes(8 * BUFFER_BYTES) for number in range(2)}
