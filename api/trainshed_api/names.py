@@ -34,6 +34,9 @@ ENV_GROUPS: Final = "TRAINSHED_GROUPS"  # of the whole cluster, as groups.py wri
 ENV_PROGRESS_URL: Final = "TRAINSHED_PROGRESS_URL"
 ENV_PROGRESS_TOKEN: Final = "TRAINSHED_PROGRESS_TOKEN"
 
+# The FILE of `trainshed run` that is standard input.
+STDIN: Final = "-"
+
 # What a Ray job of a run executes; the run itself is in ENV_SPEC.
 JOB_ENTRYPOINT: Final = "python -m trainshed run"
 # Linux takes 128 KiB for one environment variable.

@@ -7,14 +7,32 @@ Inside a training function, `trainshed.current()` is the whole interface for PyT
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from trainshed.predict.trained_model import TrainedModel
+    from trainshed.training_run import TrainingFailedError, TrainingRun
     from trainshed.worker.current import Run
+    from trainshed_api.errors import SpecError
+    from trainshed_api.v1alpha1 import TrainingRunSpec
+else:
+    _MODULES = {
+        "SpecError": "trainshed_api.errors",
+        "TrainingFailedError": "trainshed.training_run",
+        "TrainingRun": "trainshed.training_run",
+        "TrainingRunSpec": "trainshed_api.v1alpha1",
+    }
+
+    def __getattr__(name: str) -> object:
+        """Import a class when it is first used: a training function needs none of them."""
+        if name not in _MODULES:
+            raise AttributeError(f"module trainshed has no attribute {name}")
+        return getattr(importlib.import_module(_MODULES[name]), name)
+
 
 __version__ = "0.1.0"
-__all__ = ["current", "load"]
+__all__ = ["SpecError", "TrainingFailedError", "TrainingRun", "TrainingRunSpec", "current", "load"]
 
 
 def current() -> Run:

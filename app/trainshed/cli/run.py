@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -13,8 +14,8 @@ from trainshed.attempt.signals import Stop, StopRequestedError, on_stop
 from trainshed.cli.run_file import place_of, spec_options
 from trainshed.planning import code
 from trainshed.storage.run_folder import process_age_seconds
-from trainshed_api.loading import load_file
-from trainshed_api.names import ENV_SPEC
+from trainshed_api.loading import load_file, load_text
+from trainshed_api.names import ENV_SPEC, STDIN
 
 
 @click.command()
@@ -24,7 +25,8 @@ from trainshed_api.names import ENV_SPEC
 def run(file: Path | None, settings: tuple[str, ...], fresh: bool) -> None:
     """Train FILE on this machine, resuming from the last checkpoint.
 
-    Without FILE, in a job of a Ray cluster, train the spec in TRAINSHED_SPEC on that cluster.
+    FILE - is standard input. Without FILE, in a job of a Ray cluster, train the spec in
+    TRAINSHED_SPEC on that cluster.
     """
     if file is None and ENV_SPEC not in os.environ:
         raise click.UsageError("Missing argument 'FILE'.")
@@ -36,7 +38,12 @@ def run(file: Path | None, settings: tuple[str, ...], fresh: bool) -> None:
         try:
             if file:
                 place, beside = place_of(file), file.absolute().parent
-                wanted = load_file(file, settings)
+                is_stdin = str(file) == STDIN
+                wanted = (
+                    load_text(sys.stdin.read(), STDIN, settings)
+                    if is_stdin
+                    else load_file(file, settings)
+                )
                 code.enter(wanted.spec.code, beside)
                 ended = begin.begin(wanted, place, beside, options)
             else:

@@ -58,8 +58,10 @@ def spec_options(command: Callable[..., None]) -> Callable[..., None]:
 def located(problem: Problem, file: Path, settings: Iterable[str]) -> Problem:
     """Return a problem with the line of its field, unless the value is not that of the file."""
     path = problem.field.partition(":")[0]
-    if path.partition(".")[0] not in _TOP or any(
-        path.startswith(setting.partition("=")[0]) for setting in settings
+    if (
+        not file.is_file()
+        or path.partition(".")[0] not in _TOP
+        or any(path.startswith(setting.partition("=")[0]) for setting in settings)
     ):
         return problem
     line = line_of(path, file.read_text(encoding="utf-8"))

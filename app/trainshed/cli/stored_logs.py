@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import deque
 from typing import TYPE_CHECKING
@@ -11,15 +10,13 @@ import click
 
 from trainshed.cli.run_location import ARGUMENT, storage_errors
 from trainshed.display.formatting import say_plainly
-from trainshed.storage.run_folder import LOG, METRICS, RunFolder
+from trainshed.jobs.local_runs import find_logs
+from trainshed.storage.run_folder import METRICS, RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from trainshed.storage.folder import Folder
-
-# A log of a worker, also one that still grows in a bucket.
-_OF_A_WORKER = re.compile(r"(\d+)\.log\b")
 
 
 def show(folder: Folder, attempt: int | None, tail: int | None) -> None:
@@ -32,7 +29,7 @@ def show(folder: Folder, attempt: int | None, tail: int | None) -> None:
     """
     with storage_errors():
         kept = _attempt(folder, attempt)
-        logs = list(_logs(kept))
+        logs = list(find_logs(kept))
     printed = [
         _print(f"{place.name}/{name}" if place is not kept else "", _read(place, name, tail))
         for name, place in logs
@@ -55,16 +52,6 @@ def _attempt(folder: Folder, number: int | None) -> Folder:
         known = ", ".join(map(str, there))
         raise click.BadParameter(f"{number} is none of {known}", param_hint="--attempt")
     return run.attempt(there[-1] if number is None else number)
-
-
-def _logs(attempt: Folder) -> Iterator[tuple[str, Folder]]:
-    from trainshed.worker import process_log
-
-    yield LOG, attempt
-    workers = attempt / process_log.FOLDER
-    ranks = {int(found[1]) for name in workers.names() if (found := _OF_A_WORKER.match(name))}
-    for rank in sorted(ranks):
-        yield process_log.name_of(rank), workers
 
 
 def _read(folder: Folder, name: str, tail: int | None) -> Iterator[str]:

@@ -6,6 +6,7 @@ The lease of an attempt is its claim, which names the driver's process, and its 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 from dataclasses import dataclass
@@ -15,7 +16,14 @@ from pydantic import ValidationError
 
 from trainshed.jobs.cluster_error import ClusterError
 from trainshed.retry import READS
-from trainshed.storage.run_folder import CLAIM, RESULT, RunFolder, numbering, process_start
+from trainshed.storage.run_folder import (
+    CLAIM,
+    LOG,
+    RESULT,
+    RunFolder,
+    numbering,
+    process_start,
+)
 from trainshed_api.names import EXIT_INVALID
 from trainshed_api.records import ResultRecord
 
@@ -23,6 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from trainshed.storage.folder import Folder
+
+# A log of a worker, also one that still grows in a bucket.
+_OF_A_WORKER = re.compile(r"(\d+)\.log\b")
 
 
 @dataclass(frozen=True)
@@ -109,3 +120,14 @@ def read_result(folder: Folder) -> ResultRecord | None:
         return ResultRecord.model_validate_json(READS.read(lambda: folder.read(RESULT)))
     except (FileNotFoundError, ValidationError):
         return None
+
+
+def find_logs(attempt: Folder) -> Iterator[tuple[str, Folder]]:
+    """Yield the name and the folder of each log of an attempt: its driver's, then its workers'."""
+    from trainshed.worker import process_log
+
+    yield LOG, attempt
+    workers = attempt / process_log.FOLDER
+    ranks = {int(found[1]) for name in workers.names() if (found := _OF_A_WORKER.match(name))}
+    for rank in sorted(ranks):
+        yield process_log.name_of(rank), workers

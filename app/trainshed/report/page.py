@@ -53,11 +53,15 @@ class Tile:
 
 
 def render_comparison(
-    title: str, charts: Sequence[Chart], rows: Sequence[Difference], columns: Sequence[str]
+    title: str,
+    charts: Sequence[Chart],
+    rows: Sequence[Difference],
+    columns: Sequence[str],
+    heading: str = "What differs",
 ) -> str:
     """Return a page of charts and one table as HTML; every text in it is escaped."""
     page = _environment().get_template("comparison.html.j2")
-    return page.render(title=title, charts=charts, rows=rows, columns=columns)
+    return page.render(title=title, charts=charts, rows=rows, columns=columns, heading=heading)
 
 
 def render_page(run: RunData) -> str:

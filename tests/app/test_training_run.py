@@ -1,0 +1,125 @@
+"""`trainshed.TrainingRun` trains, stops, and gives back what a run left."""
+
+import html
+import json
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+import trainshed
+from tests.app.alone import train_alone
+from tests.app.report.pages import ParsedPage
+from tests.builders_run import make_evaluated, make_progress, make_started
+from tests.bundle.repository import ROOT
+from trainshed.report.load import AttemptHistory
+from trainshed.report.metric_rows import metric_rows
+from trainshed.report.notebook import NotebookDisplay
+from trainshed.storage.run_folder import LOG, RunFolder
+from trainshed.training_run import follow_command
+from trainshed_api.errors import SpecError
+from trainshed_api.names import EXIT_INTERRUPTED, EXIT_INVALID
+from trainshed_api.v1alpha1 import TrainingRunSpec
+
+NOTEBOOK = ROOT / "examples" / "quickstart.ipynb"
+
+
+def cells_of(notebook: Path) -> list[str]:
+    cells = json.loads(notebook.read_text())["cells"]
+    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+
+
+def test_the_notebook_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The run trains on one worker in this process, so that run() finds it finished."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for cell in cells_of(NOTEBOOK):
+        if cell == "run.run()":
+            run = names["run"]
+            assert isinstance(run, trainshed.TrainingRun)
+            spec = run.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
+            train_alone(tmp_path, spec)
+        exec(cell, names)
+
+    assert isinstance(run, trainshed.TrainingRun)
+    assert "digits is finished" in capsys.readouterr().out
+    metrics = run.metrics()
+    assert list(metrics.columns[:4]) == ["time", "kind", "epoch", "step"]
+    assert metrics[metrics["kind"] == "evaluation"]["valid.accuracy"].iloc[-1] > 0.5
+    run.wait()
+    run.stop()
+    RunFolder(run.folder).attempt(1).write(LOG, b"a line\n")
+    assert run.logs() == "a line\n"
+
+
+def test_a_mistake_is_said_as_of_a_file() -> None:
+    with pytest.raises(SpecError, match=r'spec.precision: got "double"; expected one of'):
+        trainshed.TrainingRun("a", {"train": "m:train", "precision": "double"})
+
+
+def test_a_typed_spec_is_that_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(
+        "apiVersion: trainshed.dev/v1alpha1\nkind: TrainingRun\nmetadata: {name: a}\n"
+        "spec: {train: 'm:train', batchSize: 8}\n"
+    )
+    loaded = trainshed.TrainingRun.load(file, ["spec.epochs=2"])
+    typed = trainshed.TrainingRun("a", TrainingRunSpec(train="m:train", batch_size=8, epochs=2))
+    assert loaded.spec == typed.spec
+    assert str(loaded.folder) == str(tmp_path / "runs" / "local" / "a")
+
+
+def test_what_the_command_line_refuses_is_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = trainshed.TrainingRun("a", {"train": "no_such_module:train", "epochs": 1})
+    with pytest.raises(trainshed.TrainingFailedError, match=r"^spec.train: got no_such") as raised:
+        run.run()
+    assert raised.value.exit_code == EXIT_INVALID
+
+
+def test_what_has_not_begun_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(trainshed.TrainingFailedError, match="a has not begun"):
+        trainshed.TrainingRun("a", {"train": "m:train"}).wait()
+
+
+def test_an_interrupt_stops_the_run_and_not_the_caller() -> None:
+    program = (
+        "import signal, sys\n"
+        f"signal.signal(signal.SIGINT, lambda *_: sys.exit({EXIT_INTERRUPTED}))\n"
+        "print(sys.stdin.read(), flush=True)\nsignal.pause()"
+    )
+    lines: list[str] = []
+
+    def take(line: str) -> None:
+        lines.append(line)
+        signal.raise_signal(signal.SIGINT)
+
+    assert follow_command([sys.executable, "-c", program], "text", take) == EXIT_INTERRUPTED
+    assert lines == ["text"]
+
+
+def test_steps_that_were_done_again_are_counted_once() -> None:
+    first = make_started(), make_progress(10), make_progress(20), make_progress(30)
+    second = make_started(2, resumed_step=20), make_progress(30), make_evaluated(40)
+    rows = metric_rows([AttemptHistory(1, first), AttemptHistory(2, second)])
+    assert [row["step"] for row in rows] == [10, 20, 30, 40]
+    assert rows[-1]["valid.accuracy"] == 0.95
+
+
+def test_a_notebook_shows_curves_and_the_latest_metrics() -> None:
+    pages: list[str] = []
+    display = NotebookDisplay("digits", pages.append, clock=lambda: 0.0)
+    for event in (make_started(), make_progress(10), make_progress(20), make_evaluated(30)):
+        display.show(event)
+
+    assert len(pages) == 2  # the progress is drawn with the evaluation
+    page = ParsedPage(html.unescape(pages[-1].split('"')[1]))
+    assert "digits: training" in page.text
+    assert "valid.accuracy" in page.text
+    assert "svg" in page.tags
