@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from trainshed.jobs.kubectl import Kubectl
     from trainshed.planning.code_archive import CodeArchive
     from trainshed.storage.folder import Folder
-    from trainshed_api.status import TrainingRunStatus
     from trainshed_api.v1alpha1 import TrainingRun
 
 SECONDS_BETWEEN_LOOKS = 2.0
@@ -101,23 +100,15 @@ def _send(package: CodeArchive, folder: Folder) -> str:
 
 def _follow(cluster: Kubectl, name: str, namespace: str | None) -> int:
     """Print what changes until the run is over; return the exit code."""
+    from trainshed.jobs.kubectl import say_status
+
     said = ""
     while True:
         status = cluster.status(name, namespace)
-        line = _line(status)
+        line = say_status(status)
         if line != said:
             click.echo(line)
             said = line
         if status.phase in ("Succeeded", "Failed"):
             return EXIT_SUCCEEDED if status.phase == "Succeeded" else EXIT_APPLICATION
         time.sleep(SECONDS_BETWEEN_LOOKS)
-
-
-def _line(status: TrainingRunStatus) -> str:
-    progress = status.progress
-    parts: list[str] = [status.phase or "Waiting for the controller"]
-    if progress and progress.step is not None:
-        parts.append(f"step {progress.step}{f' of {progress.steps}' if progress.steps else ''}")
-        parts += [f"loss {progress.loss}"] if progress.loss else []
-    told = [each.message for each in status.conditions if each.status == "True" and each.message]
-    return ", ".join(parts) + (f" ({told[-1]})" if told and status.phase == "Failed" else "")

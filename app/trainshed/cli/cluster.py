@@ -53,6 +53,24 @@ def access_options(command: Callable[..., None]) -> Callable[..., None]:
     )(changed)
 
 
+def kubernetes_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add -n and --context to a command, which sees them as its cluster; None without them."""
+
+    @functools.wraps(command)
+    def with_cluster(context: str | None, namespace: str | None, **others: object) -> None:
+        from trainshed.jobs.kubectl import Kubectl
+
+        cluster = Kubectl(context, namespace) if context or namespace else None
+        command(cluster=cluster, **others)
+
+    changed = click.option("--context", help="Runs in Kubernetes, of this kubectl context.")(
+        with_cluster
+    )
+    return click.option(
+        "-n", "--namespace", help="Runs in Kubernetes, of this namespace, by kubectl."
+    )(changed)
+
+
 def connect(access: DashboardAccess) -> Jobs:
     """Return the jobs of a cluster; only now Ray is imported."""
     from trainshed.jobs.jobs_api import Jobs

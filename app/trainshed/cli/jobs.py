@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainshed.cli.cluster import access_options, connect
+from trainshed.cli.cluster import access_options, connect, kubernetes_options
 from trainshed.cli.run_location import is_address, is_place, open_place
 from trainshed.display.formatting import say_duration, say_moment
 from trainshed.jobs.cluster_error import ClusterError
@@ -19,9 +19,12 @@ from trainshed_api.names import EXIT_INVALID, EXIT_TRY_AGAIN
 if TYPE_CHECKING:
     from trainshed.jobs.access import DashboardAccess
     from trainshed.jobs.jobs_api import Job, Jobs
+    from trainshed.jobs.kubectl import Kubectl
     from trainshed.jobs.local_runs import LocalRun
 
 SECONDS_BETWEEN_LOOKS = 0.5
+# Phases of a TrainingRun in which none of its Pods runs.
+AT_REST = ("Suspended", "Succeeded", "Failed")
 
 
 @click.command()
@@ -30,14 +33,24 @@ SECONDS_BETWEEN_LOOKS = 0.5
     "--ray", is_flag=True, help="Jobs of the Ray cluster instead of runs on this machine."
 )
 @click.option("--storage", metavar="FOLDER", help="Where runs are stored. Default: runs.")
+@kubernetes_options
 @access_options
-def ps(named: str | None, ray: bool, storage: str | None, access: DashboardAccess) -> None:
+def ps(
+    named: str | None,
+    ray: bool,
+    storage: str | None,
+    cluster: Kubectl | None,
+    access: DashboardAccess,
+) -> None:
     """List the runs of this machine and their state, or one of them.
 
     Runs are those in the folder runs below TRAINSHED_HOME, or else below this folder. With --ray
-    the jobs of a Ray cluster are listed, the oldest first.
+    the jobs of a Ray cluster are listed, the oldest first, with -n or --context the TrainingRuns of
+    a namespace.
     """
-    if ray and named:
+    if cluster:
+        _list_objects(cluster, named)
+    elif ray and named:
         _show_job(access, named)
     elif ray:
         _list_jobs(access)
@@ -76,6 +89,15 @@ def _list_jobs(access: DashboardAccess) -> None:
         click.echo(_line(job, width))
 
 
+def _list_objects(cluster: Kubectl, named: str | None) -> None:
+    from trainshed.jobs.kubectl import say_status
+
+    runs = [(named, cluster.status(named, None))] if named else cluster.runs()
+    width = max((len(name) for name, _ in runs), default=0)
+    for name, status in runs:
+        click.echo(f"{name:<{width}}  attempt {status.attempt}  {say_status(status)}")
+
+
 def _list_local(named: str | None, storage: str | None) -> None:
     from trainshed.jobs.local_runs import local_runs
     from trainshed.planning.run_folders import default_storage
@@ -109,12 +131,14 @@ def _list_local(named: str | None, storage: str | None) -> None:
     type=click.IntRange(min=1),
     help="Last lines of each log of a FOLDER. Default: all lines.",
 )
+@kubernetes_options
 @access_options
-def logs(
+def logs(  # noqa: PLR0913, PLR0917 - the options of a command
     named: str,
     follow: bool,
     attempt: int | None,
     tail: int | None,
+    cluster: Kubectl | None,
     access: DashboardAccess,
 ) -> None:
     """Print the log of a run or a job.
@@ -123,6 +147,10 @@ def logs(
     logs that the driver and the workers of its last attempt stored there. In the log of the job ID,
     events are JSON objects, one a line.
     """
+    if cluster:
+        for line in cluster.log_lines(named, follow=follow):
+            click.echo(line, nl=False)
+        return
     local = None if is_address(named) else _local(named)
     if local or is_place(named):
         if follow:
@@ -145,16 +173,21 @@ def logs(
 @click.command()
 @click.argument("job_id", metavar="NAME|ID|FOLDER")
 @click.option("--no-wait", is_flag=True, help="Return without waiting until the run has stopped.")
+@kubernetes_options
 @access_options
 def stop(
     job_id: str,
     no_wait: bool,
+    cluster: Kubectl | None,
     access: DashboardAccess,
 ) -> None:
     """Stop a run on this machine or the job ID after a checkpoint.
 
     gracePeriodSeconds remain for the checkpoint.
     """
+    if cluster:
+        _stop_object(cluster, job_id, no_wait=no_wait)
+        return
     if local := _local(job_id):
         _stop_local(local, no_wait=no_wait)
         return
@@ -225,6 +258,16 @@ def _stop_local(run: LocalRun, *, no_wait: bool) -> None:
         time.sleep(SECONDS_BETWEEN_LOOKS)
         ended = read_local_run(run.folder)
     click.echo(f"{run.name} {'is stopping' if no_wait or not ended else ended.status}")
+
+
+def _stop_object(cluster: Kubectl, name: str, *, no_wait: bool) -> None:
+    from trainshed.jobs.kubectl import say_status
+
+    cluster.suspend(name)
+    while not no_wait and (status := cluster.status(name, None)).phase not in AT_REST:
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+    said = "is stopping" if no_wait else say_status(status)
+    click.echo(f"{name} {said}. To resume it, set spec.suspend to false")
 
 
 def _wait(jobs: Jobs, job_id: str) -> Job:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from trainshed.jobs.cluster_error import ClusterError
 from trainshed_api.json_object import as_object, objects
-from trainshed_api.names import EXIT_INVALID, EXIT_TRY_AGAIN
+from trainshed_api.names import EXIT_INVALID, EXIT_TRY_AGAIN, SNAPSHOT_LINE
 from trainshed_api.status import TrainingRunStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pydantic import JsonValue
 
@@ -50,13 +50,60 @@ class Kubectl:
         Raises:
             ClusterError: when it is not there, or the cluster does not answer.
         """
-        where = ["-n", namespace] if namespace else []
-        found = self.get("trainingrun", name, *where)[0]
-        try:
-            return TrainingRunStatus.model_validate(found.get("status") or {})
-        except ValidationError as error:
-            said = f"the status of {name} is of another release: {error.errors()[0]['msg']}"
-            raise ClusterError(said, EXIT_INVALID) from error
+        there = replace(self, namespace=namespace or self.namespace)
+        return _status(there.get("trainingrun", name)[0])
+
+    def runs(self) -> list[tuple[str, TrainingRunStatus]]:
+        """Return the name and the status of each TrainingRun of the namespace.
+
+        Raises:
+            ClusterError: when the cluster does not answer.
+        """
+        found = self.get("trainingrun")
+        return [(str(as_object(each["metadata"])["name"]), _status(each)) for each in found]
+
+    def suspend(self, name: str) -> None:
+        """Have the controller stop a run after a checkpoint and release its resources.
+
+        Raises:
+            ClusterError: when it is not there, or the cluster does not answer.
+        """
+        patch = json.dumps({"spec": {"suspend": True}})
+        self._run(["patch", "trainingrun", name, "--type", "merge", "-p", patch], None)
+
+    def log_lines(self, name: str, *, follow: bool = False) -> Iterator[str]:
+        """Yield what the driver of a run's last attempt has printed, from the head of its cluster.
+
+        Args:
+            name: of the run.
+            follow: go on until the driver ends.
+
+        Raises:
+            ClusterError: when there is no attempt, or its Ray head is gone.
+        """
+        attempts = self.status(name, None).attempts
+        if not attempts:
+            raise ClusterError(f"{name} has no attempt yet", EXIT_TRY_AGAIN)
+        selector = f"ray.io/node-type=head,ray.io/cluster={attempts[-1].ray_cluster}"
+        head = self._run(["get", "pod", "-l", selector, "-o", "name"], None).split()
+        if not head:
+            said = f"the Ray head of {name} is gone. Its logs are in storage: trainshed logs FOLDER"
+            raise ClusterError(said, EXIT_INVALID)
+        file = f"/tmp/ray/session_latest/logs/job-driver-{attempts[-1].job_id}.log"
+        tail = ["tail", "-n", "+1", *["-F"] * follow, file]
+        command = ["kubectl", *self._options, "exec", head[0], "--", *tail]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as printing:
+            for line in printing.stdout or ():
+                yield line
+                if line.startswith(SNAPSHOT_LINE):  # the last of a driver under a controller
+                    printing.terminate()
+
+    @property
+    def _options(self) -> list[str]:
+        return [
+            *(["--context", self.context] if self.context else []),
+            *(["-n", self.namespace] if self.namespace else []),
+        ]
 
     def get(self, *words: str) -> list[JsonObject]:
         """Return the objects that `kubectl get WORDS` finds: one that is named, or a list.
@@ -80,13 +127,9 @@ class Kubectl:
             return self._run(words, None).splitlines()
 
     def _run(self, words: Sequence[str], text: str | None) -> str:
-        options = [
-            *(["--context", self.context] if self.context else []),
-            *(["-n", self.namespace] if self.namespace and "-n" not in words else []),
-        ]
         try:
             done = subprocess.run(
-                ["kubectl", *options, *words],
+                ["kubectl", *self._options, *words],
                 input=text,
                 capture_output=True,
                 text=True,
@@ -101,3 +144,22 @@ class Kubectl:
         if done.returncode:
             raise ClusterError(done.stderr.strip() or done.stdout.strip(), EXIT_INVALID)
         return done.stdout
+
+
+def _status(found: JsonObject) -> TrainingRunStatus:
+    try:
+        return TrainingRunStatus.model_validate(found.get("status") or {})
+    except ValidationError as error:
+        said = f"the status of a TrainingRun is of another release: {error.errors()[0]['msg']}"
+        raise ClusterError(said, EXIT_INVALID) from error
+
+
+def say_status(status: TrainingRunStatus) -> str:
+    """Return the phase of a run, how far it is, and why it failed, on one line."""
+    progress = status.progress
+    parts: list[str] = [status.phase or "Waiting for the controller"]
+    if progress and progress.step is not None:
+        parts.append(f"step {progress.step}{f' of {progress.steps}' if progress.steps else ''}")
+        parts += [f"loss {progress.loss}"] if progress.loss else []
+    told = [each.message for each in status.conditions if each.status == "True" and each.message]
+    return ", ".join(parts) + (f" ({told[-1]})" if told and status.phase == "Failed" else "")

@@ -1,0 +1,85 @@
+"""`ps`, `logs` and `stop` of runs in Kubernetes, with a kubectl that a test scripts."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from tests.app.cli_here import trainshed_here
+from trainshed_api.names import EXIT_INVALID
+
+# Answers by the first words of its command line, and writes down each of these.
+KUBECTL = """#!/bin/sh
+echo "$@" >> {here}/asked
+case "$*" in
+  *"get pod"*) cat {here}/pods ;;
+  *"get trainingrun digits"*) cat {here}/run ;;
+  *"get trainingrun"*) cat {here}/runs ;;
+  *exec*) printf 'first\\nlast\\n' ;;
+esac
+"""
+
+
+def make_object(phase: str, name: str = "digits") -> dict[str, JsonValue]:
+    attempt: dict[str, JsonValue] = {
+        "number": 2,
+        "generation": 1,
+        "rayJob": f"{name}-2",
+        "jobId": f"{name}-12345678-2",
+        "rayCluster": "shared",
+    }
+    progress: dict[str, JsonValue] = {"step": 5, "steps": 10, "loss": "0.5"}
+    status: dict[str, JsonValue] = {
+        "phase": phase,
+        "attempt": 2,
+        "attempts": [attempt],
+        "progress": progress,
+    }
+    return {"metadata": {"name": name}, "status": status}
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of answers of kubectl: one run, whose Ray head is there."""
+    program = tmp_path / "kubectl"
+    program.write_text(KUBECTL.format(here=tmp_path))
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    items: list[JsonValue] = [make_object("Running"), make_object("Queued", "moth")]
+    (tmp_path / "runs").write_text(json.dumps({"items": items}))
+    (tmp_path / "run").write_text(json.dumps(make_object("Suspended")))
+    (tmp_path / "pods").write_text("pod/shared-head\n")
+    return tmp_path
+
+
+def test_runs_of_a_namespace_are_listed(world: Path) -> None:
+    said = trainshed_here("ps", "-n", "team", "--context", "prod")
+    assert said.stdout.splitlines() == [
+        "digits  attempt 2  Running, step 5 of 10, loss 0.5",
+        "moth    attempt 2  Queued, step 5 of 10, loss 0.5",
+    ]
+    assert (world / "asked").read_text() == "--context prod -n team get trainingrun -o json\n"
+
+
+def test_the_log_is_that_of_the_last_attempts_driver(world: Path) -> None:
+    said = trainshed_here("logs", "digits", "-n", "team")
+    assert said.stdout == "first\nlast\n"
+    last = (world / "asked").read_text().splitlines()[-1]
+    assert last.startswith("-n team exec pod/shared-head -- tail -n +1 ")
+    assert last.endswith("/job-driver-digits-12345678-2.log")
+
+
+def test_a_log_whose_head_is_gone_is_in_storage(world: Path) -> None:
+    (world / "pods").write_text("")
+    said = trainshed_here("logs", "digits", "-n", "team")
+    assert (said.code, said.stdout) == (EXIT_INVALID, "")
+    assert "the Ray head of digits is gone. Its logs are in storage" in said.stderr
+
+
+def test_a_run_is_stopped_by_suspending_it(world: Path) -> None:
+    said = trainshed_here("stop", "digits", "-n", "team")
+    assert said.stdout.startswith("digits Suspended, step 5 of 10")
+    patch = (world / "asked").read_text().splitlines()[0]
+    assert patch == '-n team patch trainingrun digits --type merge -p {"spec": {"suspend": true}}'
