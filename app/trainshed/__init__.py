@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from trainshed.jobs.cluster_error import ClusterError
     from trainshed.predict.trained_model import TrainedModel
     from trainshed.training_run import TrainingFailedError, TrainingRun
     from trainshed.worker.current import Run
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from trainshed_api.v1alpha1 import TrainingRunSpec
 else:
     _MODULES = {
+        "ClusterError": "trainshed.jobs.cluster_error",
         "SpecError": "trainshed_api.errors",
         "TrainingFailedError": "trainshed.training_run",
         "TrainingRun": "trainshed.training_run",
@@ -32,7 +34,15 @@ else:
 
 
 __version__ = "0.1.0"
-__all__ = ["SpecError", "TrainingFailedError", "TrainingRun", "TrainingRunSpec", "current", "load"]
+__all__ = [
+    "ClusterError",
+    "SpecError",
+    "TrainingFailedError",
+    "TrainingRun",
+    "TrainingRunSpec",
+    "current",
+    "load",
+]
 
 
 def current() -> Run:

@@ -17,24 +17,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainshed.display.choice import choose_display
+from trainshed.jobs.access import find_access
 from trainshed.jobs.follow import LogReader
-from trainshed.jobs.local_runs import find_logs, read_local_run, read_result, stop_local
+from trainshed.jobs.jobs_api import Jobs
+from trainshed.jobs.kubectl import Kubectl
+from trainshed.jobs.local_runs import read_result
+from trainshed.jobs.submission import apply_run, submit
 from trainshed.planning.paths import home_of, locate
-from trainshed.report.load import read_run
 from trainshed.report.metric_rows import metric_rows
 from trainshed.report.notebook import open_notebook
 from trainshed.storage.driver_identity import folder_of
-from trainshed.storage.run_folder import RunFolder
-from trainshed_api.loading import load_file
+from trainshed.targets import JobTarget, LocalTarget, ObjectTarget
+from trainshed_api.loading import load_file, load_written
 from trainshed_api.names import (
     API_VERSION,
     EXIT_APPLICATION,
     EXIT_INTERRUPTED,
-    EXIT_INVALID,
     EXIT_SUCCEEDED,
     KIND,
     STDIN,
-    SUCCEEDED,
 )
 from trainshed_api.v1alpha1 import TrainingRunSpec
 from trainshed_api.validation import normalise_document, validate_document
@@ -46,8 +47,9 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from trainshed.data.sources.column_arrays import Columns
-    from trainshed.jobs.local_runs import LocalRun
     from trainshed.storage.folder import Folder
+    from trainshed.targets import Target
+    from trainshed_api.loading import Document
 
 SECONDS_BETWEEN_LOOKS = 0.5
 _ERROR = "error: "
@@ -67,7 +69,7 @@ class TrainingFailedError(Exception):
 
 
 class TrainingRun:
-    """A TrainingRun that trains on this machine.
+    """A TrainingRun that trains on this machine or in a cluster.
 
     Relative paths are below TRAINSHED_HOME, or else below the folder of the file or, without a
     file, the working directory.
@@ -83,14 +85,15 @@ class TrainingRun:
     def __init__(self, name: str, spec: TrainingRunSpec | Mapping[str, JsonValue]) -> None:
         if isinstance(spec, TrainingRunSpec):
             spec = spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
-        written: JsonValue = {
+        written: Document = {
             "apiVersion": API_VERSION,
             "kind": KIND,
             "metadata": {"name": name},
             "spec": dict(spec),
         }
-        self._document = normalise_document(written, name)
-        self.model = validate_document(self._document, name)
+        self.model = validate_document(normalise_document(written, name), name)
+        self._document = written
+        self._remote: Target | None = None
         self._file = Path.cwd() / STDIN
         self._words = [STDIN]
 
@@ -108,6 +111,7 @@ class TrainingRun:
         model = load_file(file, settings)
         run = cls(model.metadata.name, model.spec)
         run.model, run._file = model, Path(file).absolute()
+        run._document = load_written(run._file, settings)
         run._words = [str(run._file), *(f"--set={each}" for each in settings)]
         return run
 
@@ -126,6 +130,10 @@ class TrainingRun:
         """Return the folder of the run, which exists once it has begun."""
         storage = locate(self.spec.storage, home_of(self._file), "spec.storage")
         return folder_of(self.name, None, storage)
+
+    @property
+    def _target(self) -> Target:
+        return self._remote or LocalTarget(self.name, self.folder)
 
     def run(self, *, fresh: bool = False) -> None:
         """Train until the run ends, resuming from the last checkpoint.
@@ -147,6 +155,7 @@ class TrainingRun:
             print(line, flush=True)
 
         command = [sys.executable, "-m", "trainshed", "run", *self._words, *["--fresh"] * fresh]
+        self._remote = None
         display = open_notebook(self.name) or choose_display(sys.stdout)
         try:
             code = follow_command(
@@ -158,24 +167,68 @@ class TrainingRun:
             raise KeyboardInterrupt
         if code != EXIT_SUCCEEDED:
             errors = [e.removeprefix(_ERROR) for e in lines if e.startswith(_ERROR)]
-            raise TrainingFailedError("\n".join(errors) or self._message(), code)
+            result = read_result(self.folder)
+            said = errors or ([result.message] if result else lines[-1:])
+            raise TrainingFailedError("\n".join(said), code)
+
+    def submit(self, address: str | None = None, *, fresh: bool = False) -> str:
+        """Submit the run as a job to a Ray cluster, unless it is running, and return the job's ID.
+
+        From here on `wait`, `stop`, `metrics` and `logs` are those of the job.
+
+        Args:
+            address: of the dashboard; None for RAY_ADDRESS, or this machine.
+            fresh: start over; files of earlier attempts stay.
+
+        Raises:
+            ClusterError: if the cluster cannot be used.
+        """
+        jobs = Jobs(find_access(address, None, (), os.environ))
+        job_id, _ = submit(jobs, self.model, self._file.parent, fresh=fresh)
+        self._remote = JobTarget(jobs, job_id)
+        return job_id
+
+    def apply(
+        self,
+        namespace: str | None = None,
+        *,
+        context: str | None = None,
+        storage: str | None = None,
+    ) -> None:
+        """Upload the code of the run and apply it to Kubernetes by kubectl.
+
+        From here on `wait`, `stop`, `metrics` and `logs` are those of the object.
+
+        Args:
+            namespace: of the run; None for that of the file, or of the context.
+            context: of the kubeconfig; None for the current one.
+            storage: address of the bucket for code; None for TRAINSHED_HOME.
+
+        Raises:
+            SpecError: if its code cannot be uploaded.
+            ClusterError: if the cluster refuses it.
+        """
+        cluster = Kubectl(context, self.model.metadata.namespace or namespace)
+        for line in apply_run(cluster, self.model, self._document, self._file, storage):
+            print(line, flush=True)
+        self._remote = ObjectTarget(cluster, self.name)
 
     def wait(self) -> None:
         """Wait until the run ends, whoever started it.
 
         Raises:
-            TrainingFailedError: if it does not succeed, or has not begun.
+            TrainingFailedError: if it does not succeed.
+            ClusterError: if it has not begun, or its cluster does not answer.
         """
-        while (found := self._begun()).is_running:
+        while (why := self._target.ended()) is None:
             time.sleep(SECONDS_BETWEEN_LOOKS)
-        if found.status != SUCCEEDED:
-            raise TrainingFailedError(self._message() or found.status, EXIT_APPLICATION)
+        if why:
+            raise TrainingFailedError(why, EXIT_APPLICATION)
 
     def stop(self) -> None:
         """Stop the run after a checkpoint, and wait until it has stopped."""
-        if (found := self._begun()).is_running:
-            stop_local(found)
-        while self._begun().is_running:
+        self._target.stop()
+        while self._target.ended() is None:
             time.sleep(SECONDS_BETWEEN_LOOKS)
 
     def metrics(self) -> DataFrame:
@@ -185,12 +238,11 @@ class TrainingRun:
         """
         from pandas import DataFrame
 
-        return DataFrame(metric_rows(read_run(self.folder).attempts))
+        return DataFrame(metric_rows(self._target.attempts()))
 
     def logs(self) -> str:
-        """Return what the driver and the workers of the last attempt have printed."""
-        attempt = RunFolder(self.folder).attempt(self._begun().attempt)
-        return "".join(line for name, at in find_logs(attempt) for line in at.lines(name))
+        """Return what the driver of the last attempt has printed, here also its workers."""
+        return self._target.logs()
 
     def predict(self, rows: Mapping[str, object] | Sequence[Mapping[str, object]]) -> Columns:
         """Return predictions of the trained model by column, as `trainshed.load` does.
@@ -201,15 +253,6 @@ class TrainingRun:
         from trainshed.predict.trained_model import load_model
 
         return load_model(str(self.folder)).predict(rows)
-
-    def _begun(self) -> LocalRun:
-        if found := read_local_run(self.folder):
-            return found
-        raise TrainingFailedError(f"{self.name} has not begun. Call run() first", EXIT_INVALID)
-
-    def _message(self) -> str:
-        result = read_result(self.folder)
-        return result.message if result else ""
 
 
 def follow_command(command: Sequence[str], text: str, take: Callable[[str], None]) -> int:

@@ -10,6 +10,7 @@ import pytest
 
 import trainshed
 from tests.app.alone import train_alone
+from tests.app.jobs.kubectl_stand_in import write_kubectl
 from tests.app.report.pages import ParsedPage
 from tests.builders_run import make_evaluated, make_progress, make_started
 from tests.bundle.repository import ROOT
@@ -23,6 +24,11 @@ from trainshed_api.names import EXIT_INTERRUPTED, EXIT_INVALID
 from trainshed_api.v1alpha1 import TrainingRunSpec
 
 NOTEBOOK = ROOT / "examples" / "quickstart.ipynb"
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return write_kubectl(tmp_path, monkeypatch)
 
 
 def cells_of(notebook: Path) -> list[str]:
@@ -84,7 +90,7 @@ def test_what_the_command_line_refuses_is_raised(
 
 def test_what_has_not_begun_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(trainshed.TrainingFailedError, match="a has not begun"):
+    with pytest.raises(trainshed.ClusterError, match="a has not begun"):
         trainshed.TrainingRun("a", {"train": "m:train"}).wait()
 
 
@@ -123,3 +129,21 @@ def test_a_notebook_shows_curves_and_the_latest_metrics() -> None:
     assert "digits: training" in page.text
     assert "valid.accuracy" in page.text
     assert "svg" in page.tags
+
+
+def test_an_applied_run_is_waited_for_and_read_in_its_cluster(
+    world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    lines = [make_started().to_line(), "loading", make_progress(10).to_line()]
+    (world / "log").write_text("\n".join(lines) + "\n")
+    monkeypatch.chdir(tmp_path)
+    run = trainshed.TrainingRun("digits", {"train": "m:train"})
+
+    run.apply("team")
+
+    asked = (world / "asked").read_text().splitlines()
+    assert asked[0] == "-n team apply -f -"
+    assert run.logs().splitlines() == lines
+    assert run.metrics()["step"].tolist() == [10]
+    with pytest.raises(trainshed.TrainingFailedError, match="Suspended"):
+        run.wait()

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from trainshed.jobs.local_runs import LocalRun
 
 SECONDS_BETWEEN_LOOKS = 0.5
-# Phases of a TrainingRun in which none of its Pods runs.
-AT_REST = ("Suspended", "Succeeded", "Failed")
 
 
 @click.command()
@@ -261,7 +259,7 @@ def _stop_local(run: LocalRun, *, no_wait: bool) -> None:
 
 
 def _stop_object(cluster: Kubectl, name: str, *, no_wait: bool) -> None:
-    from trainshed.jobs.kubectl import say_status
+    from trainshed.jobs.kubectl import AT_REST, say_status
 
     cluster.suspend(name)
     while not no_wait and (status := cluster.status(name, None)).phase not in AT_REST:

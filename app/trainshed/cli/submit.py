@@ -9,12 +9,8 @@ import click
 
 from trainshed.cli.cluster import access_options, connect, follow_run
 from trainshed.cli.run_file import file_options
-from trainshed.jobs.ids import choose_id
-from trainshed.planning.code import local_folder
-from trainshed_api.job import render_runtime_env
+from trainshed.jobs.submission import submit as send
 from trainshed_api.loading import load_file
-from trainshed_api.names import JOB_ENTRYPOINT
-from trainshed_api.spechash import spec_hash
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,14 +38,8 @@ def submit(
     Ctrl-C stops following; the job continues.
     """
     run = load_file(file, settings)
-    environment = render_runtime_env(run, {})
-    folder = local_folder(run.spec.code, file.absolute().parent)
-    if folder:
-        environment["working_dir"] = str(folder)
     jobs = connect(access)
-    job_id, runs = choose_id(run.metadata.name, spec_hash(run.spec), jobs.list())
-    if not runs:
-        jobs.submit(job_id, JOB_ENTRYPOINT + " --fresh" * fresh, environment)
+    job_id, runs = send(jobs, run, file.absolute().parent, fresh=fresh)
     if not follow:
         click.echo(job_id)
         return

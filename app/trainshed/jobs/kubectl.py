@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from trainshed_api.json_object import JsonObject
 
+# Phases of a TrainingRun in which none of its Pods runs.
+AT_REST = ("Suspended", "Succeeded", "Failed")
+
 
 @dataclass(frozen=True)
 class Kubectl:

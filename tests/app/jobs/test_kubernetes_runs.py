@@ -1,57 +1,17 @@
 """`ps`, `logs` and `stop` of runs in Kubernetes, with a kubectl that a test scripts."""
 
-import json
-import os
 from pathlib import Path
 
 import pytest
-from pydantic import JsonValue
 
 from tests.app.cli_here import trainshed_here
+from tests.app.jobs.kubectl_stand_in import write_kubectl
 from trainshed_api.names import EXIT_INVALID
-
-# Answers by the first words of its command line, and writes down each of these.
-KUBECTL = """#!/bin/sh
-echo "$@" >> {here}/asked
-case "$*" in
-  *"get pod"*) cat {here}/pods ;;
-  *"get trainingrun digits"*) cat {here}/run ;;
-  *"get trainingrun"*) cat {here}/runs ;;
-  *exec*) printf 'first\\nlast\\n' ;;
-esac
-"""
-
-
-def make_object(phase: str, name: str = "digits") -> dict[str, JsonValue]:
-    attempt: dict[str, JsonValue] = {
-        "number": 2,
-        "generation": 1,
-        "rayJob": f"{name}-2",
-        "jobId": f"{name}-12345678-2",
-        "rayCluster": "shared",
-    }
-    progress: dict[str, JsonValue] = {"step": 5, "steps": 10, "loss": "0.5"}
-    status: dict[str, JsonValue] = {
-        "phase": phase,
-        "attempt": 2,
-        "attempts": [attempt],
-        "progress": progress,
-    }
-    return {"metadata": {"name": name}, "status": status}
 
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of answers of kubectl: one run, whose Ray head is there."""
-    program = tmp_path / "kubectl"
-    program.write_text(KUBECTL.format(here=tmp_path))
-    program.chmod(0o700)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    items: list[JsonValue] = [make_object("Running"), make_object("Queued", "moth")]
-    (tmp_path / "runs").write_text(json.dumps({"items": items}))
-    (tmp_path / "run").write_text(json.dumps(make_object("Suspended")))
-    (tmp_path / "pods").write_text("pod/shared-head\n")
-    return tmp_path
+    return write_kubectl(tmp_path, monkeypatch)
 
 
 def test_runs_of_a_namespace_are_listed(world: Path) -> None:

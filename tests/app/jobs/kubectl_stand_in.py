@@ -1,0 +1,52 @@
+"""A kubectl that answers as a test says, and writes down what it was asked."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+# Answers by the first words of its command line, and writes down each of these.
+KUBECTL = """#!/bin/sh
+printf '%s\\n' "$*" >> {here}/asked
+case "$*" in
+  *"get pod"*) cat {here}/pods ;;
+  *"get trainingrun digits"*) cat {here}/run ;;
+  *"get trainingrun"*) cat {here}/runs ;;
+  *exec*) cat {here}/log ;;
+esac
+"""
+
+
+def make_object(phase: str, name: str = "digits") -> dict[str, JsonValue]:
+    """Return a TrainingRun of two attempts in a phase."""
+    attempt: dict[str, JsonValue] = {
+        "number": 2,
+        "generation": 1,
+        "rayJob": f"{name}-2",
+        "jobId": f"{name}-12345678-2",
+        "rayCluster": "shared",
+    }
+    progress: dict[str, JsonValue] = {"step": 5, "steps": 10, "loss": "0.5"}
+    status: dict[str, JsonValue] = {
+        "phase": phase,
+        "attempt": 2,
+        "attempts": [attempt],
+        "progress": progress,
+    }
+    return {"metadata": {"name": name}, "status": status}
+
+
+def write_kubectl(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put a kubectl on the PATH that answers from files of a folder: one run, and its Ray head."""
+    program = folder / "kubectl"
+    program.write_text(KUBECTL.format(here=folder))
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    items: list[JsonValue] = [make_object("Running"), make_object("Queued", "moth")]
+    (folder / "runs").write_text(json.dumps({"items": items}))
+    (folder / "run").write_text(json.dumps(make_object("Suspended")))
+    (folder / "pods").write_text("pod/shared-head\n")
+    (folder / "log").write_text("first\nlast\n")
+    return folder
