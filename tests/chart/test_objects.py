@@ -13,7 +13,7 @@ DEFAULT = {
     "ServiceAccount": 4,  # of Ray, the controller, the hook before an uninstall, `helm test`
     "PersistentVolumeClaim": 1,
     "Job": 2,  # the digits, the hook
-    "NetworkPolicy": 8,
+    "NetworkPolicy": 9,
     "CustomResourceDefinition": 1,
     "ClusterRole": 2,
     "Role": 4,
@@ -30,10 +30,10 @@ WANT: dict[str, dict[str, int]] = {
     "laptop-values.yaml": {},
     "cloud-values.yaml": {},
     "autoscaling-values.yaml": {},
-    "s3-values.yaml": {"PersistentVolumeClaim": 0, "NetworkPolicy": 9},
-    "minio-values.yaml": {"PersistentVolumeClaim": 0, "NetworkPolicy": 9},
-    "gcs-values.yaml": {"PersistentVolumeClaim": 0, "NetworkPolicy": 9},
-    "azure-values.yaml": {"PersistentVolumeClaim": 0, "NetworkPolicy": 9},
+    "s3-values.yaml": {"PersistentVolumeClaim": 0, "NetworkPolicy": 10},
+    "minio-values.yaml": {"PersistentVolumeClaim": 0, "NetworkPolicy": 10},
+    "gcs-values.yaml": {"PersistentVolumeClaim": 0, "NetworkPolicy": 10},
+    "azure-values.yaml": {"PersistentVolumeClaim": 0, "NetworkPolicy": 10},
     "nfs-values.yaml": {"PersistentVolumeClaim": 0},
     "airgapped-values.yaml": {},
     "hardened-values.yaml": {"Job": 1},
