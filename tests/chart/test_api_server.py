@@ -118,7 +118,8 @@ def test_restricted_refuses_a_head_that_may_do_more(place: Place, renderer: Rend
 def test_kuberay_finds_no_fault_with_the_cluster(renderer: Renderer, name: str) -> None:
     [manifest] = of_kind(renderer.render(VALUES_FILES[name]), "RayCluster")
     cluster = RayCluster.model_validate(manifest)
-    # Two things that KubeRay does and the stand-in, whose rules these are, does not.
+    # Three things that KubeRay does and the stand-in, whose rules these are, does not.
+    cluster.spec.tls_options = None
     cluster.spec.upgrade_strategy = None
     cluster.spec.enable_in_tree_autoscaling = False
 

@@ -133,6 +133,15 @@ CASES = {
     "Prometheus opens no dashboard there": Case(
         elsewhere("monitoring"), ray("head", "digits-1-abcde"), 8265, False
     ),
+    "the proxy of the dashboard reaches it": Case(
+        elsewhere("ingress-nginx"), ray("head"), 8265, True, "exposed-values.yaml"
+    ),
+    "and no other port": Case(
+        elsewhere("ingress-nginx"), ray("head"), 6379, False, "exposed-values.yaml"
+    ),
+    "nor a run's own cluster": Case(
+        elsewhere("ingress-nginx"), of_run("mine", "head"), 8265, False, "exposed-values.yaml"
+    ),
     "Ray finds names at another port": Case(
         ray("worker"), elsewhere("openshift-dns"), 5353, True, "rdma-values.yaml"
     ),

@@ -31,6 +31,30 @@ CASES = {
     "a group's image of today": Case(
         group("image: {tag: latest}"), ("groups.gpu.image.tag", "means another image every day")
     ),
+    "an Ingress without a host": Case(
+        "dashboard: {proxyNamespace: x, ingress: {enabled: true}}",
+        ("dashboard.ingress.host: got nothing",),
+    ),
+    "a route of no Gateway": Case(
+        "dashboard: {proxyNamespace: x, httpRoute: {enabled: true}}",
+        ("dashboard.httpRoute.parentRefs: got none",),
+    ),
+    "a proxy that the policies keep out": Case(
+        "dashboard: {ingress: {enabled: true, host: ray.example.com}}",
+        ("dashboard.proxyNamespace: got nothing", "NetworkPolicies close the dashboard"),
+    ),
+    "a slip of the pen in an Ingress": Case(
+        "dashboard: {ingress: {hots: x}}", ("/dashboard/ingress", "'hots' not allowed")
+    ),
+    "a slip of the pen in a Gateway's name": Case(
+        "dashboard: {httpRoute: {parentRefs: [{name: a, nmae: b}]}}", ("'nmae' not allowed",)
+    ),
+    "TLS between Ray's nodes without KubeRay's gate": Case(
+        "ray: {tls: true}", ("ray.tls: got true", "RayClusterMTLS")
+    ),
+    "a Redis without a port": Case(
+        "gcsFaultTolerance: {redisAddress: redis}", ("/gcsFaultTolerance/redisAddress",)
+    ),
     "a tag that is none": Case(
         "image: {tag: 'bad tag!'}", ("image.tag", '"bad tag!"', "letters, digits")
     ),

@@ -238,6 +238,32 @@
 {{- end -}}
 {{- end -}}
 
+{{/* Takes $. */}}
+{{- define "trainshed.checkDashboard" -}}
+{{- $dashboard := .Values.dashboard -}}
+{{- if and $dashboard.ingress.enabled (not $dashboard.ingress.host) -}}
+{{- fail "dashboard.ingress.host: got nothing; expected the host name of the dashboard. Set it, or set dashboard.ingress.enabled=false" -}}
+{{- end -}}
+{{- if and $dashboard.httpRoute.enabled (not $dashboard.httpRoute.parentRefs) -}}
+{{- fail "dashboard.httpRoute.parentRefs: got none; expected the Gateway of the route. Set it, or set dashboard.httpRoute.enabled=false" -}}
+{{- end -}}
+{{- if and (or $dashboard.ingress.enabled $dashboard.httpRoute.enabled) .Values.networkPolicy.enabled (not $dashboard.proxyNamespace) -}}
+{{- fail "dashboard.proxyNamespace: got nothing; expected the namespace of the ingress controller or gateway, because NetworkPolicies close the dashboard. Set it" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* KubeRay's mTLS is behind a feature gate. Takes $. */}}
+{{- define "trainshed.checkTls" -}}
+{{- $operator := index .Values "kuberay-operator" -}}
+{{- $gates := dict -}}
+{{- range default list $operator.featureGates -}}
+{{- $_ := set $gates .name .enabled -}}
+{{- end -}}
+{{- if and .Values.ray.tls $operator.enabled (not (get $gates "RayClusterMTLS")) -}}
+{{- fail "ray.tls: got true without KubeRay's feature gate; expected {name: RayClusterMTLS, enabled: true} in kuberay-operator.featureGates. Add it to the gates that KubeRay's chart has by default" -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Additions to a Pod of the head or of a group that would replace what Ray needs. Takes (list $ FIELD NODE). */}}
 {{- define "trainshed.checkRayPod" -}}
 {{- $root := index . 0 -}}

@@ -34,8 +34,9 @@ The spec of this release's RayCluster as a class: no worker until a run says how
 KubeRay makes a token for each of these clusters, so that no run can submit to the cluster of another.
 */}}
 {{- define "trainshed.defaultClass" -}}
-{{- $cluster := include (print $.Template.BasePath "/raycluster/raycluster.yaml") . | fromYaml -}}
-{{- $spec := omit $cluster.spec "autoscalerOptions" -}}
+{{- $path := print $.Template.BasePath "/raycluster/raycluster.yaml" -}}
+{{- $cluster := include $path (merge (dict "isClass" true) .) | fromYaml -}}
+{{- $spec := omit $cluster.spec "autoscalerOptions" "headServiceAnnotations" -}}
 {{- $_ := set $spec "enableInTreeAutoscaling" false -}}
 {{- $_ := set $spec "authOptions" (dict "mode" "token") -}}
 {{- $_ := unset $spec "upgradeStrategy" -}}

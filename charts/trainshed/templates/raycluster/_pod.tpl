@@ -18,6 +18,10 @@ of a TrainingRun sets its own.
   "TRAINSHED_STORAGE" (printf "%s/ray" (include "trainshed.home" $root))
   "TRAINSHED_SCRATCH" ($root.Values.scratch.tmp | toString)
 -}}
+{{- if and $root.Values.gcsFaultTolerance.redisAddress (not (hasKey $root "isClass")) -}}
+{{- /* Workers wait for the same cluster's new head: KubeRay says how long. */ -}}
+{{- $_ := unset $env "RAY_gcs_rpc_server_reconnect_timeout_s" -}}
+{{- end -}}
 {{- range $name, $value := include "trainshed.storeEnv" $root | fromYaml -}}
 {{- $_ := set $env $name $value -}}
 {{- end -}}
