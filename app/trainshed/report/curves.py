@@ -8,6 +8,7 @@ resumed from was lost, and looks so.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from trainshed.report.load import AttemptHistory
 from trainshed.report.plots import (
@@ -68,16 +69,9 @@ def collect_curves(attempts: Sequence[AttemptHistory], step_name: StepName = "st
     # The same colour for a dataset in every chart; what was logged in training is first.
     datasets = dict.fromkeys(["", *(_dataset(name) for name in names)])
     colours = {dataset: index % NUM_COLOURS for index, dataset in enumerate(datasets)}
+    chart = partial(Chart, x_label=counted, resumes=resumes, repeated=repeated)
     charts = [
-        Chart(
-            title=kind,
-            series=series,
-            x_label=counted,
-            log_allowed=_is_loss(kind),
-            resumes=resumes,
-            repeated=repeated,
-            checkpoints=checkpoints,
-        )
+        chart(title=kind, series=series, log_allowed=_is_loss(kind), checkpoints=checkpoints)
         for kind in sorted({_kind(name) for name in names}, key=_kind_rank)[:MAX_METRIC_CHARTS]
         if (
             series := tuple(
@@ -90,16 +84,7 @@ def collect_curves(attempts: Sequence[AttemptHistory], step_name: StepName = "st
     ]
     for title, value in SPEEDS.items():
         if (speed := _speed_series(title, value, stretches)) is not None:
-            charts.append(
-                Chart(
-                    title,
-                    (speed,),
-                    x_label=counted,
-                    from_zero=True,
-                    resumes=resumes,
-                    repeated=repeated,
-                )
-            )
+            charts.append(chart(title=title, series=(speed,), from_zero=True))
     return Curves(
         charts=tuple(charts),
         has_trend=any(

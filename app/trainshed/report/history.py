@@ -1,12 +1,9 @@
 """Tell what happened to a run: its attempts, its interruptions, its checkpoints. Pure."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from trainshed.display.formatting import (
-    MISSING,
-    say_count,
-    say_duration,
     say_moment,
     say_resume,
     say_stop,
@@ -27,37 +24,30 @@ MAX_CHECKPOINTS = 50
 MAX_NOTES = 100
 
 
-@dataclass(frozen=True)
-class AttemptRow:
-    """One attempt in the table."""
+class AttemptRow(NamedTuple):
+    """An attempt, when it began, its last step, its seconds, and how it ended."""
 
-    number: str
-    started: str
-    origin: str
-    workers: str
-    step: str
-    took: str
+    attempt: AttemptHistory
+    began: float | None
+    step: int | None
+    seconds: float | None
     ended: str
 
 
 def list_attempts(run: RunData) -> Iterator[AttemptRow]:
-    """One row for each attempt."""
+    """Yield one row for each attempt."""
     for attempt in run.attempts:
-        started, finished = attempt.started, attempt.finished
         steps = [s for e in attempt.events if (s := getattr(e, "step", None)) is not None]
         times = [event.time for event in attempt.events]
-        span = times[-1] - times[0] if times else None
+        # The first event arrives once there are workers.
+        began = times[0] if times else None
+        seconds = times[-1] - times[0] if times else None
         is_last = attempt is run.attempts[-1]
-        unended = "still running" if is_last and run.result is None else "cut off"
-        yield AttemptRow(
-            number=str(attempt.number),
-            started=say_moment(_began(attempt, times)),
-            origin=say_resume(started.resumed_from, run.step_name) if started else MISSING,
-            workers=say_count(started.workers) if started else MISSING,
-            step=say_count(max(steps, default=None)),
-            took=say_duration(finished.wall_seconds if finished else span),
-            ended=finished.outcome if finished else unended,
-        )
+        ended: str = "still running" if is_last and run.result is None else "cut off"
+        if finished := attempt.finished:
+            seconds, ended = finished.wall_seconds, finished.outcome
+            began = finished.time - seconds
+        yield AttemptRow(attempt, began, max(steps, default=None), seconds, ended)
 
 
 def list_checkpoints(run: RunData) -> list[tuple[CheckpointSaved, list[str]]]:
@@ -106,10 +96,3 @@ def _say_event(event: AnyEvent, attempt: AttemptHistory, step_name: StepName) ->
     if isinstance(event, Finished):
         return f"Attempt {attempt.number} ended: {event.outcome}. {event.message or ''}".rstrip()
     return ""
-
-
-def _began(attempt: AttemptHistory, times: list[float]) -> float | None:
-    """Return when an attempt began: its first event comes once workers are there."""
-    if finished := attempt.finished:
-        return finished.time - finished.wall_seconds
-    return times[0] if times else None

@@ -17,6 +17,7 @@ from trainshed.display.formatting import (
     say_moment,
     say_number,
     say_percent,
+    say_resume,
 )
 from trainshed.display.time_budget import LEAST_SECONDS_FOR_GOODPUT, split_time
 from trainshed.report.comparison import Difference
@@ -178,6 +179,8 @@ def data_uri(picture: Picture) -> str:
 FILTERS: tuple[Callable[..., object], ...] = (
     say_count,
     say_duration,
+    say_moment,
+    say_resume,
     say_number,
     say_percent,
     draw_chart,
