@@ -32,7 +32,7 @@ SECONDS_FOR_AN_ANSWER = 10.0
 # By which an attempt finds the run of the attempts before it.
 TAG = "trainshed.id"
 # Limits of the server for one request, and of its oldest releases for the value of a parameter.
-MOST_METRICS, MOST_PARAMETERS, MOST_CHARACTERS = 900, 90, 500
+MOST_ITEMS, MOST_CHARACTERS = 100, 500
 
 
 class _Named(BaseModel):
@@ -96,30 +96,21 @@ class MLflow:
         self._post("runs/update", {"run_id": self._run_id, "status": "RUNNING"})
         # The server refuses another value: a parameter is that of the first attempt.
         known = {parameter.key for parameter in found[0].data.params}
-        new_ones = _pairs({k: v for k, v in run.parameters.items() if k not in known})
-        for first in range(0, len(new_ones), MOST_PARAMETERS):
-            self._log(params=new_ones[first : first + MOST_PARAMETERS])
-        self._log(tags=_pairs({**run.facts, "attempt": run.attempt}))
+        self._log("params", _pairs({k: v for k, v in run.parameters.items() if k not in known}))
+        self._log("tags", _pairs({**run.facts, "attempt": run.attempt}))
         return {metric.key: metric.step for metric in found[0].data.metrics}
 
     def log(self, points: Sequence[Point]) -> None:
         """Send metrics."""
-        metrics: list[JsonValue] = [
-            {
-                "key": name,
-                "value": value,
-                "timestamp": _milliseconds(point.time),
-                "step": point.step,
-            }
-            for point in points
-            for name, value in point.values.items()
-        ]
-        for first in range(0, len(metrics), MOST_METRICS):
-            self._log(metrics=metrics[first : first + MOST_METRICS])
+        metrics: list[JsonValue] = []
+        for point in points:
+            at = {"timestamp": _milliseconds(point.time), "step": point.step}
+            metrics += [{"key": name, "value": v, **at} for name, v in point.values.items()]
+        self._log("metrics", metrics)
 
     def end(self, outcome: Outcome, facts: Mapping[str, str]) -> None:
         """Send the result."""
-        self._log(tags=_pairs({"outcome": outcome, **facts}))
+        self._log("tags", _pairs({"outcome": outcome, **facts}))
         status = {SUCCEEDED: "FINISHED", FAILED: "FAILED"}.get(outcome, "KILLED")
         ended = {"status": status, "end_time": _milliseconds(time.time())}
         self._post("runs/update", {"run_id": self._run_id, **ended})
@@ -128,12 +119,15 @@ class MLflow:
         try:
             name = quote(self._experiment, safe="")
             found = self._ask(f"experiments/get-by-name?experiment_name={name}").experiment
-            return found.experiment_id if found else ""
+            assert found, "an answer without the experiment"
+            return found.experiment_id
         except FileNotFoundError:
             return self._post("experiments/create", {"name": self._experiment}).experiment_id
 
-    def _log(self, **items: Sequence[JsonValue]) -> None:
-        self._post("runs/log-batch", {"run_id": self._run_id, **items})
+    def _log(self, kind: str, items: Sequence[JsonValue]) -> None:
+        for first in range(0, len(items), MOST_ITEMS):
+            some = {"run_id": self._run_id, kind: items[first : first + MOST_ITEMS]}
+            self._post("runs/log-batch", some)
 
     def _post(self, path: str, content: Mapping[str, object]) -> _Answer:
         return self._ask(path, json.dumps(content).encode())

@@ -9,6 +9,8 @@ import pytest
 
 from tests.app.tracking.event_files import read_scalars, read_tables
 from tests.builders_run import make_evaluated, make_progress, make_started
+from tests.s3 import S3Server
+from trainshed.storage.addresses import open_folder
 from trainshed.storage.disk import Disk
 from trainshed.storage.folder import Folder
 from trainshed.tracking import session
@@ -230,3 +232,16 @@ def test_only_the_trackers_of_a_spec_are_made() -> None:
     assert list(trackers_of(TrackingSpec())) == []
     made = trackers_of(TrackingSpec.model_validate({"tensorboard": {}}))
     assert [tracker.name for tracker in made] == ["TensorBoard"]
+
+
+@pytest.mark.s3
+def test_event_files_in_a_bucket_are_there_at_the_end(
+    bucket: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
+    folder = open_folder(f"s3://{bucket}/runs/digits")
+    end(track(TensorBoard(), folder, 1, range(1, 4)))
+
+    scalars = read_scalars(s3.folder_of(bucket) / "runs" / "digits" / "tensorboard" / "1")
+    assert [step for step, _ in scalars["loss"]] == [1, 2, 3]
