@@ -116,6 +116,16 @@ class Event(Record):
     time: Moment
 
 
+StartPhase = Literal["imports", "planning", "ray", "workers"]
+
+
+class Starting(Event):
+    """A phase of an attempt's start begins; `started` ends the last one."""
+
+    event: Literal["starting"] = "starting"
+    phase: StartPhase
+
+
 StepName = Literal["step", "round"]
 
 
@@ -234,7 +244,8 @@ class Finished(Event):
 
 
 AnyEvent = Annotated[
-    Started
+    Starting
+    | Started
     | Progress
     | Evaluated
     | CheckpointSaved

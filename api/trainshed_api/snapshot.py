@@ -122,7 +122,7 @@ class Snapshot(Record):
 
     def after(self, event: AnyEvent) -> Snapshot:
         """Return what is known after an event."""
-        changes: dict[str, object]
+        changes: dict[str, object] = {}
         match event:
             case Started():
                 changes = {

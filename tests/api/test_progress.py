@@ -16,6 +16,7 @@ from trainshed_api.progress import (
     ResumePoint,
     Seconds,
     Started,
+    Starting,
     Stopping,
     WarningEvent,
     WorkersLost,
@@ -27,6 +28,7 @@ from trainshed_api.records import ResultRecord
 HERE = ResumePoint(checkpoint="c", epoch=1, step=9)
 EVENTS: dict[str, Event] = {
     "started": Started(time=1.0, run="r", attempt=1, workers=2, folder="f", resumed_from=HERE),
+    "starting": Starting(time=1.0, phase="ray"),
     "progress": Progress(time=1.0, epoch=3, epochs=5, step=120, steps=225, loss=0.5),
     "evaluated": Evaluated(time=1.0, epoch=3, step=135, metrics={"valid.accuracy": 0.5}),
     "checkpoint": CheckpointSaved(time=1.0, epoch=3, step=1, path="p", blocked_seconds=0.02),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,6 +74,7 @@ def begin(
         AttemptHeldError: when another driver is at work.
         StopRequestedError: when a stop was requested before an attempt was claimed.
     """
+    planned = time.time()
     with options.stop.interrupting():
         prepared = prepare(run, place, beside, fresh=options.fresh)
         # Not before: these import Ray, and whoever has a mistake to mend should not wait for it.
@@ -101,7 +103,7 @@ def begin(
         if publisher:  # not before: a driver that comes too late has nothing to say
             publisher.start()
         notes = [*refused, *changed, *prepared.notes]
-        plan = Launch(prepared, place, found, notes, options.started)
+        plan = Launch(prepared, place, found, notes, options.started, planned)
         return launch.run(plan, attempt, display, options.stop, publisher)
     finally:
         attempt.close()

@@ -39,7 +39,7 @@ from trainshed_api.names import (
     INFRASTRUCTURE,
     SUCCEEDED,
 )
-from trainshed_api.progress import WarningEvent
+from trainshed_api.progress import Starting, WarningEvent
 from trainshed_api.quantity import parse_cores
 
 if TYPE_CHECKING:
@@ -83,6 +83,9 @@ def run(
     ):
         tracking = begin_tracking(prepared, attempt.number, record)
         driver = AttemptMonitor(prepared, attempt, display, stop, publisher, tracking=tracking)
+        driver.show(Starting(time=launch.started, phase="imports"))
+        driver.show(Starting(time=launch.planned, phase="planning"))
+        driver.show(Starting(time=time.time(), phase="ray"))
         try:
             if prepared.command:
                 verdict = entrypoint.follow(launch, driver)
@@ -125,6 +128,7 @@ def _fit(launch: Launch, driver: AttemptMonitor) -> AttemptResult:
         if resume_from and (job.users_resume or (job.folder.path and resume_from.path)):
             ray_snapshot.seed(job.checkpoints, resume_from)
         ray_cluster.start(spec)
+        driver.show(Starting(time=time.time(), phase="workers"))
         cluster = ray_cluster.nodes(admitted=launch.place.identity is not None)
         data_labels, ignored = group_label(spec.data.placement, cluster)
         worker_labels = worker_label(spec, cluster)

@@ -22,6 +22,7 @@ class Launch:
         resume_from: checkpoint of an earlier attempt, or None.
         notes: lines to show first.
         started: when this process began, seconds since 1970.
+        planned: when its checks began, after the imports of this process.
     """
 
     prepared: Prepared
@@ -29,3 +30,4 @@ class Launch:
     resume_from: Folder | None
     notes: Sequence[str]
     started: float
+    planned: float = 0.0

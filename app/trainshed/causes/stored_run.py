@@ -22,12 +22,13 @@ from trainshed.causes.chain import (
     telling_lines,
 )
 from trainshed.display.formatting import say_duration, say_percent, say_place
+from trainshed.display.start_phases import PHASES, start_seconds
 from trainshed.jobs.local_runs import read_local_run, read_result
 from trainshed.report.load import read_events
 from trainshed.storage.run_folder import HEARTBEAT, LOG, RunFolder, read_record
 from trainshed.worker.process_log import FOLDER, name_of
 from trainshed_api.names import SUCCEEDED
-from trainshed_api.progress import Progress, Started, WarningEvent, WorkersLost
+from trainshed_api.progress import Progress, Started, Starting, WarningEvent, WorkersLost
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -145,6 +146,7 @@ def explain(run: StoredRun, asked: str, file: str) -> Diagnosis:
         healthy=_healthy(run),
         is_over=run.state != "Running",
         limit=_limit(run),
+        start=start_seconds(run.events),
         log=_log(run, broken) if broken and not run.problems else (),
         commands={
             "file": f"trainshed validate {file}",
@@ -204,7 +206,8 @@ def _links(run: StoredRun) -> tuple[Link, ...]:
 
 def _starting(run: StoredRun, since: str) -> str:
     notes = [each.message for each in run.events if isinstance(each, WarningEvent)]
-    return f"the workers have not started {since}" + (f": {notes[-1]}" if notes else "")
+    phases = [PHASES[each.phase][1] for each in run.events if isinstance(each, Starting)]
+    return ": ".join((f"the workers have not started {since}", *phases[-1:], *notes[-1:]))
 
 
 def _moving(run: StoredRun, steps: Sequence[Progress]) -> tuple[Literal["ok", "waiting"], str]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from trainshed.cli.run_location import storage_errors
-from trainshed.display.formatting import say_duration, say_lines_plainly
+from trainshed.display.formatting import say_lines_plainly
+from trainshed.display.start_phases import say_start
 from trainshed.jobs.cluster_error import ClusterError
 from trainshed.planning.run_folders import PROJECT_FILE
 from trainshed_api.errors import Problem, SpecError
@@ -118,8 +119,7 @@ def _lines(found: Diagnosis) -> Iterator[str]:
         yield f"  {link.state:<8}{link.name:<10}{link.says}"
         yield from (f"{'':<20}{each}" for each in link.evidence)
     if found.start:
-        phases = ", ".join(f"{name} {say_duration(took)}" for name, took in found.start.items())
-        yield f"\nstart: {phases}"
+        yield f"\nstart: {say_start(found.start)}"
     for title, lines in (("events", found.events), ("log", found.log)):
         if lines:
             yield f"\n{title}:"

@@ -24,6 +24,7 @@ from trainshed.display.formatting import (
     say_stop,
     say_whole_seconds,
 )
+from trainshed.display.start_phases import PHASES, say_start, start_seconds
 from trainshed.display.summary import summarise
 from trainshed_api.progress import (
     AnyEvent,
@@ -32,6 +33,7 @@ from trainshed_api.progress import (
     Finished,
     Progress,
     Started,
+    Starting,
     StepName,
     Stopping,
     WarningEvent,
@@ -57,6 +59,7 @@ class TerminalDisplay:
         self._started: Started | None = None
         self._latest: Progress | None = None
         self._doing = "starting"
+        self._start: list[AnyEvent] = []
         self._finished = False
         self._spinner = Spinner("dots")
         self._live = Live(
@@ -73,10 +76,15 @@ class TerminalDisplay:
         """Show one event; the finished event ends the live part and prints the summary."""
         if self._finished:
             return
-        if isinstance(event, Started):
+        if isinstance(event, Starting):
+            self._start.append(event)
+            self._doing = PHASES[event.phase][1]
+        elif isinstance(event, Started):
+            self._start.append(event)
             self._started, self._doing = event, "training"
             self._say(_say_start(event))
         elif isinstance(event, Progress):
+            self._say_phases(event)
             self._latest, self._doing = event, "training"
         elif isinstance(event, Finished):
             self._finish(event)
@@ -98,6 +106,13 @@ class TerminalDisplay:
             self._doing, self._latest = "restarting workers", None
         if line := say_happening(event, self._step_name):
             self._say(line)
+
+    def _say_phases(self, first: Progress) -> None:
+        """Say once how long each phase of the start took."""
+        start, self._start = self._start, []
+        if seconds := start_seconds([*start, first]):
+            whole = say_duration(sum(seconds.values()))
+            self._say(Text(f"  started in {whole}: {say_start(seconds)}", style="dim"))
 
     @property
     def _step_name(self) -> StepName:

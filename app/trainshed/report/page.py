@@ -19,6 +19,7 @@ from trainshed.display.formatting import (
     say_percent,
     say_resume,
 )
+from trainshed.display.start_phases import say_start, start_seconds
 from trainshed.display.time_budget import LEAST_SECONDS_FOR_GOODPUT, split_time
 from trainshed.report.comparison import Difference
 from trainshed.report.curves import Curves, collect_curves
@@ -138,6 +139,8 @@ def _tiles(run: RunData, curves: Curves) -> Iterator[Tile]:
         yield Tile("Wall time", say_duration(result.wall_seconds), "from start to end")
     elif progress and progress.eta_seconds is not None:
         yield Tile("Time left", say_duration(progress.eta_seconds), "as last estimated")
+    if run.attempts and (phases := start_seconds(run.attempts[-1].events)):
+        yield Tile("Start", say_duration(sum(phases.values())), say_start(phases))
     if (speed := result or progress) and speed.samples_per_second is not None:
         yield Tile("Samples/s", say_count(speed.samples_per_second), "while training, all workers")
     if speed and speed.data_wait_percent is not None:

@@ -21,7 +21,15 @@ from trainshed.causes.stored_run import StoredRun, explain
 from trainshed.cli.why import why
 from trainshed.storage.disk import Disk
 from trainshed.storage.run_folder import RunFolder
-from trainshed_api.progress import AnyEvent, Progress, Seconds, Started, WarningEvent, WorkersLost
+from trainshed_api.progress import (
+    AnyEvent,
+    Progress,
+    Seconds,
+    Started,
+    Starting,
+    WarningEvent,
+    WorkersLost,
+)
 from trainshed_api.records import ResultRecord
 
 if TYPE_CHECKING:
@@ -211,9 +219,11 @@ def test_a_run_without_further_steps_waits_for_training() -> None:
 
 def test_workers_that_have_not_started_are_what_a_run_waits_for() -> None:
     note = "spec.workers: waits for 2 CPUs"
-    run = make_run(events=[WarningEvent(time=BEGAN + 1, message=note)])
+    phase = Starting(time=BEGAN + 1, phase="workers")
+    run = make_run(events=[phase, WarningEvent(time=BEGAN + 2, message=note)])
 
-    assert explained(run).cause == f"the workers have not started for 42 s: {note}"
+    said = f"the workers have not started for 42 s: starting workers: {note}"
+    assert explained(run).cause == said
 
 
 # --------------------------------------------------------------- real failures
