@@ -59,20 +59,22 @@ class Tracking:
         run: TrackedRun,
         seconds_between_tries: float = SECONDS_BETWEEN_TRIES,
     ) -> None:
+        self._trackers = trackers
         self._run = run
+        self._seconds_between = seconds_between_tries
         self._warnings: deque[str] = deque()
-        self._loggers = [
-            _Logger(tracker, self._warnings, seconds_between_tries) for tracker in trackers
-        ]
+        self._loggers: list[_Logger] = []
         self._step = -1
 
     def show(self, event: AnyEvent) -> None:
         """Log an event; this never waits. The first event of an attempt says where it begins."""
-        if isinstance(event, Started):
+        if isinstance(event, Started) and not self._loggers:
             resumed = event.resumed_from
             run = replace(self._run, step=(resumed.step or 0) if resumed else 0)
-            for logger in self._loggers:
-                logger.begin(run)
+            self._loggers = [
+                _Logger(tracker, run, self._warnings, self._seconds_between)
+                for tracker in self._trackers
+            ]
         elif isinstance(event, Progress | Evaluated) and (values := dict(_values(event))):
             # A function with its own loop may count epochs only, or nothing.
             counted = event.step if event.step is not None else event.epoch
@@ -100,11 +102,15 @@ class Tracking:
             logger.wait(deadline)
 
 
-class _Logger:
-    """Calls one tracker from a thread of its own."""
+class _Logger(threading.Thread):
+    """Calls one tracker."""
 
-    def __init__(self, tracker: Tracker, warnings: deque[str], seconds_between: float) -> None:
+    def __init__(
+        self, tracker: Tracker, run: TrackedRun, warnings: deque[str], seconds_between: float
+    ) -> None:
+        super().__init__(name=f"log to {tracker.name}", daemon=True)
         self._tracker = tracker
+        self._tracked = run
         self._warnings = warnings
         self._seconds_between = seconds_between
         self._waiting: list[Point] = []
@@ -114,14 +120,7 @@ class _Logger:
         self._ending: tuple[Outcome, Mapping[str, str]] | None = None
         self._changed = threading.Condition()
         self._has_warned = False
-        self._thread: threading.Thread | None = None
-
-    def begin(self, run: TrackedRun) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._log, args=(run,), name=f"log to {self._tracker.name}", daemon=True
-            )
-            self._thread.start()
+        self.start()
 
     def add(self, point: Point) -> None:
         with self._changed:
@@ -135,10 +134,8 @@ class _Logger:
             self._changed.notify()
 
     def wait(self, deadline: float) -> None:
-        if self._thread is None:  # training did not begin
-            return
-        self._thread.join(max(0.0, deadline - time.monotonic()))
-        if self._thread.is_alive():
+        self.join(max(0.0, deadline - time.monotonic()))
+        if self.is_alive():
             self._warn("did not take the last metrics in time")
         if self._lost:
             missing = f"{self._tracker.name} misses the metrics of {self._lost} steps"
@@ -149,13 +146,13 @@ class _Logger:
         del self._waiting[:excess]
         self._lost += excess
 
-    def _log(self, run: TrackedRun) -> None:
+    def run(self) -> None:
         """Log until the end; after a failure wait, and log the same points again."""
         while True:
             points, ending = self._take()
             try:
                 if self._last is None:
-                    self._last = dict(self._tracker.begin(run))
+                    self._last = dict(self._tracker.begin(self._tracked))
                 last = dict(self._last)
                 if new := list(_unseen(points, last)):
                     self._tracker.log(new)

@@ -102,9 +102,14 @@ def test_a_run_that_was_killed_twice_is_one_run_with_each_step_once() -> None:
 
 def test_steps_trained_again_after_a_lost_worker_are_logged_once() -> None:
     server = FakeTracker()
-    end(track(server, Disk(Path("unused")), 1, [1, 2, 3, 2, 3, 4]))
+    tracking = track(server, Disk(Path("unused")), 1, [1, 2, 3])
+    tracking.show(make_started(1, resumed_step=1))
+    for step in (2, 3, 4):
+        tracking.show(make_progress(step))
+    end(tracking)
 
     assert steps_of(server) == [1, 2, 3, 4]
+    assert server.runs == ["digits-1-abc"]
 
 
 def test_evaluation_at_a_logged_step_is_logged() -> None:
