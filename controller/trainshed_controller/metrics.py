@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -29,69 +31,44 @@ class Metrics:
 
     def __init__(self, cache: Cache) -> None:
         self.registry = CollectorRegistry()
-        self._reconciles = Counter(
-            "controller_runtime_reconcile", "Reconciliations of a run.", ("controller", "result"),
-            registry=self.registry,
-        )  # fmt: skip
-        self._reconcile_time = Histogram(
-            "controller_runtime_reconcile_time_seconds", "Seconds of a "
-                                                         "reconciliation.", ("controller",),
-            registry=self.registry,
-        )  # fmt: skip
-        self._queue_time = Histogram(
-            "workqueue_queue_duration_seconds", "Seconds that a key waits in the queue.", ("name",),
-            registry=self.registry,
-        )  # fmt: skip
-        self._errors = Counter(
-            "controller_runtime_reconcile_errors",
-            "Failed reconciliations, which are retried.",
-            ("controller",),
-            registry=self.registry,
-        )
-        self.internal_errors = Counter(
-            "trainshed_internal_errors", "Internal errors of the controller.",
-            registry=self.registry,
-        )  # fmt: skip
-        self.attempts = Counter("trainshed_attempts", "RayJobs created.", registry=self.registry)
-        self.restarts = Counter(
-            "trainshed_restarts", "Attempts after the first of a run.", ("reason",),
-            registry=self.registry,
-        )  # fmt: skip
-        self._finished = Counter(
-            "trainshed_finished", "Runs that finished.", ("phase",), registry=self.registry
-        )
+        counter = partial(Counter, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry)
+        of, name = ("controller",), "controller_runtime_reconcile"
+        text = "Reconciliations of a run."
+        self._reconciles = counter(name, text, (*of, "result"))
+        self._reconcile_time = histogram(f"{name}_time_seconds", "Seconds of a reconciliation.", of)
+        text = "Failed reconciliations, which are retried."
+        self._errors = counter(f"{name}_errors", text, of)
+        text = "Seconds that a key waits in the queue."
+        self._queue_time = histogram("workqueue_queue_duration_seconds", text, ("name",))
+        text = "Internal errors of the controller."
+        self.internal_errors = counter("trainshed_internal_errors", text)
+        self.attempts = counter("trainshed_attempts", "RayJobs created.")
+        text = "Attempts after the first of a run."
+        self.restarts = counter("trainshed_restarts", text, ("reason",))
+        self._finished = counter("trainshed_finished", "Runs that finished.", ("phase",))
         # Prometheus sees no increase in a series that begins with 1.
         self.restarts.labels("Stalled")
         for phase in _FINISHED:
             self._finished.labels(phase)
-        self.status_writes = Counter(
-            "trainshed_status_writes", "Status patches.", registry=self.registry
-        )
-        self.snapshots = Counter(
-            "trainshed_snapshots",
-            "Progress snapshots from drivers.",
-            ("answer",),
-            registry=self.registry,
-        )
-        self.refused_connections = Counter(
-            "trainshed_refused_connections", "Connections of drivers refused at the limit.",
-            registry=self.registry,
-        )  # fmt: skip
-        self._waited = Histogram(
-            "trainshed_queue_wait_seconds", "Seconds a run waited for capacity.", buckets=_SECONDS,
-            registry=self.registry,
-        )  # fmt: skip
+        self.status_writes = counter("trainshed_status_writes", "Status patches.")
+        text = "Progress snapshots from drivers."
+        self.snapshots = counter("trainshed_snapshots", text, ("answer",))
+        text = "Connections of drivers refused at the limit."
+        self.refused_connections = counter("trainshed_refused_connections", text)
+        text = "Seconds a run waited for capacity."
+        self._waited = histogram("trainshed_queue_wait_seconds", text, buckets=_SECONDS)
         self.leads: Callable[[], bool] = lambda: False
-        Gauge(
-            "trainshed_leader", "Whether this replica of the controller acts: 1 or 0.",
-            registry=self.registry,
-        ).set_function(lambda: float(self.leads()))  # fmt: skip
+        text = "Whether this replica of the controller acts: 1 or 0."
+        leader = Gauge("trainshed_leader", text, registry=self.registry)
+        leader.set_function(lambda: float(self.leads()))
         self.registry.register(_Runs(cache))
 
     def watch(self, queue: WorkQueue) -> None:
         """Follow a queue."""
         queue.waited = self._queue_time.labels("trainingrun").observe
-        self.registry.register(_Depth(queue))
+        depth = Gauge("workqueue_depth", "Keys in the queue.", ("name",), registry=self.registry)
+        depth.labels("trainingrun").set_function(lambda: queue.depth)
 
     def turn(self, key: Key, seconds: float, *, failed: bool) -> None:
         """Count one look."""
@@ -109,19 +86,6 @@ class Metrics:
             self._finished.labels(after.status.phase).inc()
         if before.status.phase == "Queued" and after.status.phase == "Starting":
             self._waited.observe(after.status.time.queued - before.status.time.queued)
-
-
-class _Depth:
-    """How many keys wait."""
-
-    def __init__(self, queue: WorkQueue) -> None:
-        self._queue = queue
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the figure of this moment."""
-        family = GaugeMetricFamily("workqueue_depth", "Keys in the queue.", labels=["name"])
-        family.add_metric(["trainingrun"], self._queue.depth)
-        yield family
 
 
 class _Runs:
@@ -147,22 +111,20 @@ class _Runs:
         )
         now = datetime.now(UTC)
         longest: dict[str, float] = {}
-        counts: dict[tuple[str, str], int] = {}
-        seconds: dict[tuple[str, str], float] = {}
+        counts: dict[tuple[str, str], int] = defaultdict(int)
+        seconds: dict[tuple[str, str], float] = defaultdict(float)
         for view in self._cache.runs.all():
-            place = (view.namespace, view.status.phase or "New")
-            counts[place] = counts.get(place, 0) + 1
+            counts[view.namespace, view.status.phase or "New"] += 1
             since = view.status.phase_time if view.status.phase == "Queued" else None
             wait = (now - since).total_seconds() if since else 0.0
             longest[view.namespace] = max(wait, longest.get(view.namespace, 0.0))
             spent = view.status.time.model_dump(by_alias=True)
             for bucket in BUCKETS:
-                where = (view.namespace, bucket)
-                seconds[where] = seconds.get(where, 0.0) + spent[bucket]
-        for (namespace, phase), count in counts.items():
-            phases.add_metric([namespace, phase], count)
-        for (namespace, bucket), total in seconds.items():
-            times.add_metric([namespace, bucket], total)
+                seconds[view.namespace, bucket] += spent[bucket]
+        for place, count in counts.items():
+            phases.add_metric(place, count)
+        for where, total in seconds.items():
+            times.add_metric(where, total)
         for namespace, wait in longest.items():
             waits.add_metric([namespace], wait)
         yield phases
