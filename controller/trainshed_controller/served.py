@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from trainshed_api import names
 from trainshed_api.crd import status_schema
 from trainshed_api.json_object import as_object
-from trainshed_controller.connection import JOBS, RUNS
+from trainshed_controller.connection import RUNS
 from trainshed_controller.errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from trainshed_api.json_object import JsonObject
-    from trainshed_controller.connection import Connection, Kind
+    from trainshed_controller.connection import Connection
 
 log = logging.getLogger("trainshed.served")
 
@@ -29,21 +29,14 @@ _OF_RAY_JOBS: JsonObject = {"properties": {"preRunningDeadlineSeconds": {}}}
 async def wait_for_crds(connection: Connection) -> None:
     """Wait until the CRD of TrainingRuns is that of this release, or cannot be asked for.
 
-    One of RayJobs that is too old is logged: runs on shared clusters need none of what it lacks.
+    One of RayJobs that is too old is reported by the runs that need what it lacks.
     """
-    while complaint := await _ask(connection, RUNS, complaint_about_runs):
-        log.error("no run begins: %s", complaint)
-        await asyncio.sleep(_AGAIN_SECONDS)
-    if complaint := await _ask(connection, JOBS, complaint_about_jobs):
-        log.error("no run begins on a cluster of its own: %s", complaint)
-
-
-async def _ask(connection: Connection, kind: Kind, complain: Callable[[JsonObject], str]) -> str:
     try:
-        return complain(await connection.openapi(kind))
+        while complaint := complaint_about_runs(await connection.openapi(RUNS)):
+            log.error("no run begins: %s", complaint)
+            await asyncio.sleep(_AGAIN_SECONDS)
     except ApiError as error:
-        log.warning("cannot check the CRD of %s: %s", kind[1], error)
-        return ""
+        log.warning("cannot check the CRD of %s: %s", RUNS[1], error)
 
 
 def complaint_about_runs(openapi: JsonObject) -> str:
