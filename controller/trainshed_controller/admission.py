@@ -17,8 +17,8 @@ from trainshed_api.status import Reservation
 from trainshed_controller.model import Place, Room
 from trainshed_controller.packing import (
     HAIR,
+    Capacity,
     Request,
-    Rooms,
     of_group,
     pack,
     place_data,
@@ -86,14 +86,14 @@ def request_held(uid: str, name: str, held: Reservation) -> Request:
     )
 
 
-def rooms_now(cluster: ClusterView, pods: Sequence[PodView]) -> Rooms:
+def rooms_now(cluster: ClusterView, pods: Sequence[PodView]) -> Capacity:
     """Return what can be had: ready Pods, or with autoscaling all that there may be."""
     if cluster.autoscaling:
         return rooms_at_most(cluster)
     return _rooms_of(cluster, [pod for pod in pods if pod.ready and not pod.deleting])
 
 
-def _rooms_of(cluster: ClusterView, pods: Sequence[PodView]) -> Rooms:
+def _rooms_of(cluster: ClusterView, pods: Sequence[PodView]) -> Capacity:
     groups = {group.name: group for group in cluster.groups}
     workers = [pod for pod in pods if not pod.is_head]
     return Counter(_room_of(groups[pod.group], pod) for pod in workers if pod.group in groups)
@@ -112,9 +112,9 @@ def _room_of(group: GroupView, pod: PodView) -> Room:
     )
 
 
-def rooms_at_most(cluster: ClusterView) -> Rooms:
+def rooms_at_most(cluster: ClusterView) -> Capacity:
     """Return what the cluster has when all of it is there."""
-    rooms: Rooms = Counter()
+    rooms: Capacity = Counter()
     for group in cluster.groups:
         rooms[group.room] += group.wanted
     return rooms
@@ -183,7 +183,7 @@ def admit(  # noqa: PLR0913, PLR0917  # what is there, and who wants it
     return places
 
 
-def _without(rooms: Rooms, holders: Sequence[Request]) -> Rooms:
+def _without(rooms: Capacity, holders: Sequence[Request]) -> Capacity:
     """Return what holders leave; what one lacks for lost Pods takes all that it could use."""
     left = Counter(rooms)
     for request in holders:
@@ -204,11 +204,11 @@ def _age(moment: datetime | None) -> float:
     return moment.timestamp() if moment else 0.0
 
 
-def _sum(rooms: Rooms, kinds: Sequence[Room], of: Callable[[Room], float]) -> float:
+def _sum(rooms: Capacity, kinds: Sequence[Room], of: Callable[[Room], float]) -> float:
     return sum(of(room) * rooms[room] for room in kinds)
 
 
-def _explain(rooms: Rooms, request: Request, word: str) -> str:
+def _explain(rooms: Capacity, request: Request, word: str) -> str:
     """Return the arithmetic: what is needed and what there is."""
     usable = of_group(rooms, request.worker.group)
     data = of_group(rooms, request.data_group)

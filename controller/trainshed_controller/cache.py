@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from trainshed_controller.departed import DepartedJobs, DepartedPods
+from trainshed_controller.deleted import DeletedJobs, DeletedPods
 from trainshed_controller.model import (
     ClusterView,
     Key,
@@ -24,18 +24,7 @@ if TYPE_CHECKING:
     from trainshed_controller.model import Settings
 
 
-class _View(Protocol):
-    @property
-    def namespace(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def uid(self) -> str: ...
-    @property
-    def resource_version(self) -> str: ...
-
-
-V = TypeVar("V", bound=_View)
+V = TypeVar("V", RunView, RayJobView, ClusterView, PodView)
 Place = tuple[str, str]
 
 # Longer than any write waits for its answer.
@@ -52,7 +41,7 @@ class Shelf(Generic[V]):
     def __init__(
         self, belongs_to: Callable[[V], str], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._belongs_to = belongs_to
+        self._belongs_to: Callable[[V], str] = belongs_to
         self._clock = clock
         self._items: dict[Place, V] = {}
         self._members: defaultdict[Place, dict[str, V]] = defaultdict(dict)
@@ -162,8 +151,8 @@ class Cache:
         self.jobs: Shelf[RayJobView] = Shelf(lambda job: job.owner, clock)
         self.clusters: Shelf[ClusterView] = Shelf(lambda _: "", clock)
         self.pods: Shelf[PodView] = Shelf(lambda pod: pod.cluster, clock)
-        self.departed = DepartedPods(clock)
-        self.departed_jobs = DepartedJobs(clock)
+        self.deleted_pods = DeletedPods(clock)
+        self.deleted_jobs = DeletedJobs(clock)
 
     def concerned(self, view: RunView | RayJobView | ClusterView | PodView) -> set[Key]:
         """Return what has to be looked at when this object changed."""
@@ -184,16 +173,16 @@ class Cache:
     def gone(self, namespace: str, cluster: str) -> tuple[PodView, ...]:
         """Return the Pods of a cluster in which nothing runs any more, those that went last."""
         over = (pod for pod in self.pods.members(namespace, cluster) if pod.is_over)
-        return (*self.departed.of(namespace, cluster), *over)
+        return (*self.deleted_pods.of(namespace, cluster), *over)
 
     def head_of(self, namespace: str, cluster: str) -> str:
         """Return the identity of the head of a cluster; empty while none runs."""
         head = running_head(self.pods.members(namespace, cluster))
         return head.identity if head else ""
 
-    def note_departed(self, job: RayJobView) -> None:
+    def record_deleted_job(self, job: RayJobView) -> None:
         """Take in that Kubernetes has a RayJob no more: its driver may run on today's head."""
-        self.departed_jobs.note(job, self.head_of(job.namespace, job.selector))
+        self.deleted_jobs.record(job, self.head_of(job.namespace, job.selector))
 
     def _users(self, namespace: str, cluster: str) -> set[Key]:
         """Return the queue of a cluster, and the runs that have an attempt on it."""
@@ -217,7 +206,7 @@ def cluster_of(view: RunView, settings: Settings) -> str:
     return shared_cluster(view.run, settings)
 
 
-def _age(view: _View) -> int:
+def _age(view: RunView | RayJobView | ClusterView | PodView) -> int:
     return _number(view.resource_version)
 
 

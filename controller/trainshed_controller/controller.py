@@ -6,15 +6,21 @@ import json
 import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
-from zlib import crc32
 
 from trainshed_controller.cache import cluster_of
 from trainshed_controller.clock import Clock
+from trainshed_controller.cluster_queues import ClusterQueues
 from trainshed_controller.connection import RUNS
 from trainshed_controller.decide import decide, wants_room
-from trainshed_controller.errors import ApiError, BugError, ConflictError, GoneError, RefusedError
+from trainshed_controller.errors import (
+    ApiError,
+    BugError,
+    ConflictError,
+    GoneError,
+    RefusedError,
+    share_of,
+)
 from trainshed_controller.internal_error import internal_error_patch
-from trainshed_controller.ledger import Ledger
 from trainshed_controller.merge_patch import merge_patch
 from trainshed_controller.model import Key, Note, Refusal
 from trainshed_controller.render import render_attempt, render_policy
@@ -67,7 +73,7 @@ class Controller:
         self._refusals: dict[str, Refusal] = {}
         self._unreadable: set[str] = set()
         self._clock = clock or Clock()
-        self.ledger = Ledger(cache, observer.is_over, observer.forget, self._clock)
+        self.queues = ClusterQueues(cache, observer.is_over, observer.forget, self._clock)
 
     async def work(self, key: Key) -> float | None:
         """Do what is due for a key; return when to come again."""
@@ -82,7 +88,7 @@ class Controller:
 
     async def _turn(self, key: Key) -> float | None:
         if key.kind == "cluster":
-            again_after, broken = self.ledger.admit(key, self._enqueue)
+            again_after, broken = self.queues.admit(key, self._enqueue)
             for run, error in broken:
                 await self._tell_internal_error(Key("run", run.namespace, run.name), error)
             return again_after
@@ -92,7 +98,7 @@ class Controller:
         if view.unreadable:
             self._tell_unreadable(view)
             return None
-        seen = await self._observer.see(view, self.ledger.places.get(view.uid))
+        seen = await self._observer.see(view, self.queues.places.get(view.uid))
         seen = replace(seen, refusal=self._refusals.get(view.uid))
         now = self._clock.now()
         plan = decide(view, seen, self._settings, now)
@@ -103,7 +109,7 @@ class Controller:
 
     def begin_term(self) -> None:
         """Forget what was decided before another replica acted."""
-        self.ledger.places.clear()
+        self.queues.places.clear()
         self._refusals.clear()
         self._observer.snapshots.forget_silent()
 
@@ -117,7 +123,7 @@ class Controller:
     def forget(self, view: RunView) -> None:
         """Forget a run that is gone."""
         self._unreadable.discard(view.uid)
-        self.ledger.forget(view.uid)
+        self.queues.forget(view.uid)
         self._written.pop(view.uid, None)
         self._refusals.pop(view.uid, None)
         self._observer.forget(view.uid)
@@ -141,12 +147,12 @@ class Controller:
         # Before what may fail: in a later turn the status has turned already.
         for note in plan.notes:
             self._metrics.transition(before, view)
-            log.info(note.message, extra={"run": _name(view), "phase": note.reason})
+            log.info(note.message, extra={"run": view.path, "phase": note.reason})
             self._events.post(view, note)
         if plan.begin is not None:
             await self._create(view, plan.begin)
         for job in plan.delete_jobs:
-            log.info("delete RayJob", extra={"run": _name(view), "rayjob": job.name})
+            log.info("delete RayJob", extra={"run": view.path, "rayjob": job.name})
             if not await self._cluster.delete_job(job):
                 self._cache.jobs.drop(job)  # its deletion was missed
         if plan.delete_run:
@@ -192,7 +198,7 @@ class Controller:
 
     async def _create(self, view: RunView, number: int) -> None:
         """Create the RayJob of an attempt that is in the status; adopt an existing one."""
-        self.ledger.forget(view.uid)  # its status has what it holds
+        self.queues.forget(view.uid)  # its status has what it holds
         shared = self._cache.clusters.get(view.namespace, cluster_of(view, self._settings))
         groups = shared.groups if shared else ()
         manifest = render_attempt(view, number, self._settings, self._key, groups)
@@ -217,13 +223,8 @@ class Controller:
         self._cache.jobs.put(made)
 
     def _enqueue(self, key: Key) -> None:
-        if self.queue is None:
-            return
-        if key.kind == "cluster":
-            # Many runs change at once: their queue looks at all of them together.
-            self.queue.add_after(key, 0.05)
-        else:
-            self.queue.add(key)
+        if self.queue:
+            self.queue.enqueue(key)
 
     async def trouble(self, key: Key, error: Exception, pause: float) -> None:
         """Log a failed reconcile; an internal error is reported in the run's conditions as well."""
@@ -255,14 +256,13 @@ class Controller:
         try:
             self._cache.runs.put(await self._cluster.patch_status(view, patch))
         except Exception as again:  # it is in the log, and the look is repeated
-            log.warning("cannot tell the run: %s", again, extra={"run": _name(view)})
+            log.warning("cannot tell the run: %s", again, extra={"run": view.path})
             self._events.post(view, Note("Warning", reason, message))
 
 
 def progress_interval(uid: str, active: int, shortest: float) -> float:
     """Return the seconds between two writes of a run's progress, which differ from run to run."""
-    share: float = (crc32(uid.encode()) % 997) / 997
-    return max(shortest, active / _PROGRESS_WRITES_PER_SECOND) * (1.0 + 0.2 * share)
+    return max(shortest, active / _PROGRESS_WRITES_PER_SECOND) * (1.0 + 0.2 * share_of(uid))
 
 
 def _patch(view: RunView, plan: Plan) -> JsonObject:
@@ -270,7 +270,3 @@ def _patch(view: RunView, plan: Plan) -> JsonObject:
         return {}  # what a later release wrote beside it stays
     new = json.loads(plan.status.model_dump_json(by_alias=True, exclude_defaults=True))
     return merge_patch(view.raw_status, new)
-
-
-def _name(view: RunView) -> str:
-    return f"{view.namespace}/{view.name}"

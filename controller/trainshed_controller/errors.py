@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from http import HTTPStatus
+from zlib import crc32
 
 from trainshed_api.json_object import as_object
 
@@ -58,6 +59,20 @@ class RefusedError(ApiError):
 
 class BugError(ApiError):
     """The server does not know the request, or we do not know its answer."""
+
+
+def backoff(failures: int, error: Exception | None, first: float, longest: float) -> float:
+    """Return the seconds after so many failures before this one; they double.
+
+    A server that says for how long it wants to be left alone is left alone.
+    """
+    wanted = error.after if isinstance(error, RetryError) else 0.0
+    return max(wanted, min(first * 2.0 ** min(failures, 20), longest))
+
+
+def share_of(name: str) -> float:
+    """Return a number from 0 to 1 that a name always has: who acts together is spread by it."""
+    return (crc32(name.encode()) % 997) / 997
 
 
 def error_of(wanted: str, status: int, text: bytes, retry_after: str) -> ApiError:

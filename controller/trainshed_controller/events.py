@@ -39,7 +39,7 @@ class EventPoster:
         try:
             self._waiting.put_nowait((view, note))
         except asyncio.QueueFull:
-            log.warning("no Event: %d wait", _MOST_WAITING, extra={"run": _name(view)})
+            log.warning("no Event: %d wait", _MOST_WAITING, extra={"run": view.path})
 
     def _next(self, view: RunView, note: Note) -> tuple[str, int]:
         name, count = self._series.pop((view.uid, note), ("", 0))
@@ -56,7 +56,7 @@ class EventPoster:
             try:
                 await self._send(view, note, *self._next(view, note))
             except Exception as error:  # an Event is a word about the work, and no part of it
-                log.warning("no Event: %s", error, extra={"run": _name(view)})
+                log.warning("no Event: %s", error, extra={"run": view.path})
             finally:
                 self._waiting.task_done()
 
@@ -66,7 +66,3 @@ class EventPoster:
             await asyncio.wait_for(self._waiting.join(), seconds)
         except TimeoutError:
             log.warning("no Event: %d are dropped", self._waiting.qsize())
-
-
-def _name(view: RunView) -> str:
-    return f"{view.namespace}/{view.name}"

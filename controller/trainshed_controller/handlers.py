@@ -126,8 +126,8 @@ def make_handlers(
     given = cache.concerned, enqueue, on_error
     return {
         CLUSTERS: _KindHandler(cache.clusters, read_cluster, *given),
-        PODS: _KindHandler(cache.pods, read_known_pod, *given, cache.departed.note),
-        JOBS: _KindHandler(cache.jobs, read_job, *given, cache.note_departed),
+        PODS: _KindHandler(cache.pods, read_known_pod, *given, cache.deleted_pods.record),
+        JOBS: _KindHandler(cache.jobs, read_job, *given, cache.record_deleted_job),
         RUNS: _KindHandler(cache.runs, read_run, *given, forget),
     }
 

@@ -49,6 +49,11 @@ class RunView:
     raw_status: JsonObject = field(repr=False)
     unreadable: str = ""
 
+    @property
+    def path(self) -> str:
+        """Return namespace and name, as logs have them."""
+        return f"{self.namespace}/{self.name}"
+
 
 @dataclass(frozen=True)
 class RayJobView:

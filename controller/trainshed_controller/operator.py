@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import logging
 import ssl
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import aiohttp
 import kopf
@@ -36,7 +36,7 @@ from trainshed_controller.relay import Relay
 from trainshed_controller.served import wait_for_crds
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterator
+    from collections.abc import Iterator
 
     from aiohttp import web
 
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from trainshed_controller.settings import Platform
 
 log = logging.getLogger("trainshed.operator")
-
-T = TypeVar("T")
 
 _LIMITS = Limits()
 _STUCK_SECONDS = 120.0
@@ -177,10 +175,10 @@ class Operator:
                 Reflector(cluster, kind, platform.own_namespace, handler)
                 for kind, handler in handlers.items()
             ]
-            posting = asyncio.create_task(events.run(), name="events")
             # Before everything is known another replica can do more with the Lease. It is given
             # back last: Events are written by its holder alone.
-            async with lease.renewing(self._complete):
+            async with lease.renewing(self._complete), asyncio.TaskGroup() as beside:
+                posting = beside.create_task(events.run(), name="events")
                 try:
                     async with asyncio.TaskGroup() as group:
                         for reflector in reflectors:
@@ -246,21 +244,14 @@ class Operator:
         """Return the key of the bearer tokens; the Secret may come a moment later than we do."""
         platform = self._platform
         while True:
-            reading = cluster.read_key(platform.own_namespace, platform.key_secret)
-            if key := await self._try(reading, "no key yet"):
-                return key
+            try:
+                return await cluster.read_key(platform.own_namespace, platform.key_secret)
+            except ApiError as error:
+                log.warning("no key yet: %s", error)
+            except Exception:  # a fault of ours in one round; the next one may go well
+                self._metrics.internal_errors.inc()
+                log.exception("no key yet")
             await asyncio.sleep(platform.timings.retry_seconds)
-
-    async def _try(self, work: Awaitable[T], trouble: str) -> T | None:
-        """Return its result; log any error, which does not end this process."""
-        try:
-            return await work
-        except ApiError as error:
-            log.warning("%s: %s", trouble, error)
-        except Exception:  # a fault of ours in one round; the next one may go well
-            self._metrics.internal_errors.inc()
-            log.exception("%s", trouble)
-        return None
 
     def _enqueue_all(self) -> None:
         for view in self._cache.runs.all():
@@ -269,10 +260,7 @@ class Operator:
 
     def _enqueue(self, key: Key) -> None:
         assert self._queue
-        if key.kind == "cluster":
-            self._queue.add_after(key, 0.05)
-        else:
-            self._queue.add(key)
+        self._queue.enqueue(key)
 
     def _cannot_read(self, name: str) -> None:
         self._metrics.internal_errors.inc()

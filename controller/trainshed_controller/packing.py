@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 HAIR = 1e-9
 
 # Pods of workers, by what each has free.
-Rooms = Counter[Room]
+Capacity = Counter[Room]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Request:
     name: str = ""
 
 
-def pack(rooms: Rooms, request: Request) -> Rooms | None:
+def pack(rooms: Capacity, request: Request) -> Capacity | None:
     """Return the remaining capacity after workers and data are placed; None if they do not fit."""
     left = Counter(rooms)
     if not place_workers(left, request) and not place_data(left, request):
@@ -46,7 +46,7 @@ def pack(rooms: Rooms, request: Request) -> Rooms | None:
     return None
 
 
-def place_workers(left: Rooms, request: Request) -> int:
+def place_workers(left: Capacity, request: Request) -> int:
     """Subtract the workers from the nodes; return how many do not fit."""
     # The fullest Pods first, and those without GPUs for workers that need none: what is whole
     # stays whole for whoever needs it.
@@ -55,21 +55,21 @@ def place_workers(left: Rooms, request: Request) -> int:
     return _place(left, by_size, request.count, request.worker)
 
 
-def place_data(left: Rooms, request: Request) -> int:
+def place_data(left: Capacity, request: Request) -> int:
     """Subtract the CPUs of the data from the nodes; return how many do not fit."""
     by_gpu = sorted(of_group(left, request.data_group), key=lambda room: (room.gpu, room.cpu))
     return _place(left, by_gpu, math.ceil(request.data_cpus), Room("", 1.0, 0.0, 0.0))
 
 
 def _place(
-    left: Rooms,
+    left: Capacity,
     order: Sequence[Room],
     count: int,
     piece: Room,
 ) -> int:
     """Subtract pieces from the nodes in this order; return how many do not fit.
 
-    Rooms that are alike are taken together: a cluster has few kinds of them, and many of each.
+    Capacity that are alike are taken together: a cluster has few kinds of them, and many of each.
     """
     for room in order:
         each = _most_workers(room, piece)
@@ -87,7 +87,7 @@ def _place(
     return count
 
 
-def of_group(rooms: Rooms, group: str) -> list[Room]:
+def of_group(rooms: Capacity, group: str) -> list[Room]:
     """Return the kinds of Pods of the group; all of them where no Pod has such a label."""
     there = [room for room, count in rooms.items() if count]
     return [room for room in there if room.group == group] or there

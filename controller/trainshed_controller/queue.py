@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from typing import TYPE_CHECKING
-from zlib import crc32
 
-from trainshed_controller.errors import RetryError
+from trainshed_controller.errors import backoff, share_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
     from trainshed_controller.model import Key
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 60.0
+# Many runs change at once: their queue looks at all of them together.
+_TOGETHER_SECONDS = 0.05
 
 
 class WorkQueue:
@@ -45,8 +46,15 @@ class WorkQueue:
         self._failures: dict[Key, int] = {}
         self.waited: Callable[[float], None] = lambda _: None
 
+    def enqueue(self, key: Key) -> None:
+        """Have the key worked on soon; that of a RayCluster after all runs that changed with it."""
+        if key.kind == "cluster":
+            self.add_after(key, _TOGETHER_SECONDS)
+        else:
+            self.add(key)
+
     def add(self, key: Key) -> None:
-        """Have the key worked on soon."""
+        """Have the key worked on now."""
         if key in self._working:
             self._again.add(key)
         elif key not in self._queued:
@@ -100,11 +108,9 @@ class WorkQueue:
 
     def _pause(self, key: Key, error: Exception) -> float:
         count = self._failures[key] = self._failures.get(key, 0) + 1
-        pause: float = min(_FIRST_PAUSE_SECONDS * 2 ** min(count - 1, 20), _LONGEST_PAUSE_SECONDS)
-        wanted = error.after if isinstance(error, RetryError) else 0.0
-        # What fails together is tried again one after the other, as chance by the name has it.
-        share: float = (crc32(repr(key).encode()) % 997) / 997
-        return max(pause, wanted) * (1.0 + 0.25 * share)
+        pause = backoff(count - 1, error, _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
+        # What fails together is tried again one after the other.
+        return pause * (1.0 + 0.25 * share_of(repr(key)))
 
     @property
     def depth(self) -> int:

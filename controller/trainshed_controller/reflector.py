@@ -13,7 +13,7 @@ import random
 from typing import TYPE_CHECKING
 
 from trainshed_api.json_object import as_object
-from trainshed_controller.errors import ApiError, ExpiredError, RetryError
+from trainshed_controller.errors import ApiError, ExpiredError, RetryError, backoff
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -158,8 +158,5 @@ class Reflector:
         self._failures = 0
 
     def _pause(self, error: Exception | None) -> float:
-        longest: float = min(
-            _FIRST_PAUSE_SECONDS * 2 ** min(self._failures, 20), _LONGEST_PAUSE_SECONDS
-        )
-        wanted = error.after if isinstance(error, RetryError) else 0.0
-        return max(longest * (0.5 + self._chance() / 2), wanted)
+        pause = backoff(self._failures, None, _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
+        return backoff(0, error, pause * (0.5 + self._chance() / 2), pause)

@@ -23,7 +23,7 @@ from trainshed_api.rayjob import (
 )
 from trainshed_controller.admission import request_of
 from trainshed_controller.capacity import read_groups
-from trainshed_controller.packing import Rooms, pack
+from trainshed_controller.packing import Capacity, pack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -199,8 +199,8 @@ def sized_cluster(run: TrainingRun, chosen: ClusterClass) -> JsonObject:
     return spec
 
 
-def _rooms(spec: JsonObject) -> Rooms:
-    rooms: Rooms = Counter()
+def _rooms(spec: JsonObject) -> Capacity:
+    rooms: Capacity = Counter()
     for group in read_groups(spec):
         rooms[group.room] += group.wanted
     return rooms

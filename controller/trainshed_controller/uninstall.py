@@ -80,7 +80,7 @@ class Removal:
     def _refuse_impatience(self, runs: list[RunView]) -> None:
         have = self.platform.uninstall_seconds
         graces = {
-            _name(view): view.run.spec.grace_period_seconds
+            view.path: view.run.spec.grace_period_seconds
             for view in runs
             if view.run and open_attempt(view.status)
         }
@@ -111,7 +111,7 @@ class Removal:
     async def _suspend_runs(self, end: float) -> bool:
         """Suspend what is not, first what runs; return whether to look again."""
         runs = await self._runs()
-        there = {_name(view) for view in runs}
+        there = {view.path for view in runs}
         self._refused = {name: errors for name, errors in self._refused.items() if name in there}
         stopping = any(v.uid in self._suspended and open_attempt(v.status) for v in runs)
         others = [view for view in runs if view.uid not in self._suspended]
@@ -121,7 +121,7 @@ class Removal:
 
     async def _suspend(self, view: RunView, end: float) -> bool:
         """Return whether to look at the run again."""
-        name = _name(view)
+        name = view.path
         if self.clock.monotonic() >= end:
             self._refused.setdefault(name, ["there was no time left"])
             return True
@@ -208,10 +208,6 @@ async def _each(things: Iterable[Thing], act: Callable[[Thing], Awaitable[T]]) -
             return await act(thing)
 
     return await asyncio.gather(*map(do, things))
-
-
-def _name(view: RunView) -> str:
-    return f"{view.namespace}/{view.name}"
 
 
 async def _run(platform: Platform, deployment: str) -> None:

@@ -254,7 +254,7 @@ async def test_nothing_is_remembered_of_a_run_that_was_created_again() -> None:
         office.create_run("first")
         old = office.cache.runs.get("team", "first")
         assert old
-        office.controller.ledger.places[old.uid] = Place(admitted=True)
+        office.controller.queues.places[old.uid] = Place(admitted=True)
         office.server.drop("trainingruns", "first")
         document = make_document()
         document["metadata"] = {"name": "first", "namespace": "team"}
@@ -263,7 +263,7 @@ async def test_nothing_is_remembered_of_a_run_that_was_created_again() -> None:
         with pytest.raises(ConflictError):
             await office.controller.work(Key("run", "team", "first"))
 
-        assert old.uid not in office.controller.ledger.places
+        assert old.uid not in office.controller.queues.places
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])

@@ -101,9 +101,9 @@ async def test_a_snapshot_is_kept_and_the_run_looked_at(setting: Setting) -> Non
 
 
 async def test_a_driver_is_told_which_pods_of_its_cluster_are_gone(setting: Setting) -> None:
-    setting.cache.departed.note(make_worker(index=3))
-    setting.cache.departed.note(make_head())
-    setting.cache.departed.note(make_worker(index=4, cluster="another"))
+    setting.cache.deleted_pods.record(make_worker(index=3))
+    setting.cache.deleted_pods.record(make_head())
+    setting.cache.deleted_pods.record(make_worker(index=4, cluster="another"))
 
     _, text = await setting.post(make_snapshot())
 

@@ -23,8 +23,8 @@ from tests.controller.builders_view import (
 from trainshed_api.status import AttemptStatus, Reservation
 from trainshed_controller.cache import Cache, cluster_of
 from trainshed_controller.clock import Clock
+from trainshed_controller.cluster_queues import ClusterQueues
 from trainshed_controller.decide import wants_room
-from trainshed_controller.ledger import Ledger
 from trainshed_controller.model import EarlierDriver, Key, Observed, Place, RunView
 from trainshed_controller.ray_queries import Question
 from trainshed_controller.release import is_shared, release_reason
@@ -213,7 +213,7 @@ class Orphans:
         self.cache.pods.put(make_worker())
         self.cache.pods.put(make_head())
         self.cache.runs.put(make_view())
-        self.ledger = Ledger(self.cache, self.ask, self.forgotten.append, Clock())
+        self.queues = ClusterQueues(self.cache, self.ask, self.forgotten.append, Clock())
 
     def ask(self, question: Question) -> bool | None:
         self.asked.append(question)
@@ -221,7 +221,7 @@ class Orphans:
 
     def lose_job(self, number: int = 1) -> None:
         """Have the RayJob of a run that is gone go as well."""
-        self.cache.note_departed(
+        self.cache.record_deleted_job(
             make_job(
                 number, owner="gone", run="gone", reservation=HELD, job_status="RUNNING",
                 selector="trainshed", job_id=f"job-{number}",
@@ -231,9 +231,9 @@ class Orphans:
     def holders(self, at: float) -> tuple[str, ...]:
         """Return for whom the run waits after so many seconds; empty where it may begin."""
         self.now = at
-        self.ledger.places.clear()
-        self.ledger.admit(Key("cluster", "team", "trainshed"), lambda _: None)
-        return self.ledger.places[UID].held_by
+        self.queues.places.clear()
+        self.queues.admit(Key("cluster", "team", "trainshed"), lambda _: None)
+        return self.queues.places[UID].held_by
 
 
 def test_a_driver_of_a_deleted_run_holds_its_capacity_until_ray_says_that_it_ended() -> None:

@@ -17,7 +17,7 @@ _SECONDS = 300.0
 _MOST_JOBS = 1_000
 
 
-class DepartedPods:
+class DeletedPods:
     """The last Pods that went, by RayCluster, as they were seen last.
 
     Args:
@@ -28,7 +28,7 @@ class DepartedPods:
         self._clock = clock
         self._pods: dict[tuple[str, str], deque[tuple[float, PodView]]] = {}
 
-    def note(self, pod: PodView) -> None:
+    def record(self, pod: PodView) -> None:
         """Take in that Kubernetes has a Pod no more."""
         place = (pod.namespace, pod.cluster)
         pods = self._pods.pop(place, None) or deque(maxlen=_MOST_PODS)
@@ -43,7 +43,7 @@ class DepartedPods:
         return tuple(pod for at, pod in self._pods.get((namespace, cluster), ()) if at >= since)
 
 
-class DepartedJob(NamedTuple):
+class DeletedJob(NamedTuple):
     """A RayJob that went; head: identity of the head of that time, at: when it went."""
 
     job: RayJobView
@@ -51,7 +51,7 @@ class DepartedJob(NamedTuple):
     at: float
 
 
-class DepartedJobs:
+class DeletedJobs:
     """RayJobs that went while their drivers held capacity, until those are known to have ended.
 
     Args:
@@ -60,26 +60,26 @@ class DepartedJobs:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._jobs: dict[str, DepartedJob] = {}
+        self._jobs: dict[str, DeletedJob] = {}
 
-    def note(self, job: RayJobView, head: str) -> None:
+    def record(self, job: RayJobView, head: str) -> None:
         """Take in that Kubernetes has a RayJob no more."""
         if job.reservation is None or job.is_over:
             return
-        self._jobs[job.uid] = DepartedJob(job, head, self._clock())
+        self._jobs[job.uid] = DeletedJob(job, head, self._clock())
         if len(self._jobs) > _MOST_JOBS:
             del self._jobs[next(iter(self._jobs))]
 
-    def of(self, namespace: str, cluster: str) -> tuple[DepartedJob, ...]:
+    def of(self, namespace: str, cluster: str) -> tuple[DeletedJob, ...]:
         """Return who went of a shared cluster, the last one last."""
         place = (namespace, cluster)
         gone = self._jobs.values()
         return tuple(each for each in gone if (each.job.namespace, each.job.selector) == place)
 
-    def seconds_since(self, gone: DepartedJob) -> float:
+    def seconds_since(self, gone: DeletedJob) -> float:
         """Return for how long a RayJob is gone."""
         return self._clock() - gone.at
 
-    def drop(self, gone: DepartedJob) -> None:
+    def drop(self, gone: DeletedJob) -> None:
         """Forget a RayJob whose driver ended."""
         self._jobs.pop(gone.job.uid, None)

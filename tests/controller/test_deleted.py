@@ -4,7 +4,7 @@ from tests.controller.builders_view import SETTINGS, make_worker
 from trainshed_api.json_object import JsonObject
 from trainshed_controller.cache import Cache
 from trainshed_controller.connection import PODS
-from trainshed_controller.departed import DepartedPods
+from trainshed_controller.deleted import DeletedPods
 from trainshed_controller.handlers import make_handlers
 
 
@@ -48,33 +48,33 @@ def test_a_pod_that_failed_is_gone_before_it_is_deleted() -> None:
 
 
 def test_the_last_ones_of_a_cluster_are_known() -> None:
-    departed, pods = (
-        DepartedPods(lambda: 0.0),
+    deleted, pods = (
+        DeletedPods(lambda: 0.0),
         [make_worker(index=number) for number in range(1_000)],
     )
     for one in pods:
-        departed.note(one)
+        deleted.record(one)
 
-    assert departed.of("team", "trainshed") == tuple(pods[500:])
+    assert deleted.of("team", "trainshed") == tuple(pods[500:])
 
 
 def test_who_went_long_ago_is_nobody_that_was_lost_just_now() -> None:
     now, early, late = [0.0], make_worker(index=1), make_worker(index=2)
-    departed = DepartedPods(lambda: now[0])
-    departed.note(early)
+    deleted = DeletedPods(lambda: now[0])
+    deleted.record(early)
     now[0] = 200.0
-    departed.note(late)
+    deleted.record(late)
 
     now[0] = 400.0
 
-    assert departed.of("team", "trainshed") == (late,)
+    assert deleted.of("team", "trainshed") == (late,)
 
 
 def test_the_clusters_that_lost_pods_last_are_known() -> None:
-    departed = DepartedPods(lambda: 0.0)
+    deleted = DeletedPods(lambda: 0.0)
     pods = [make_worker(cluster=f"own-{number}") for number in range(2_000)]
     for one in pods:
-        departed.note(one)
+        deleted.record(one)
 
-    assert departed.of("team", "own-0") == ()
-    assert departed.of("team", "own-1999") == (pods[-1],)
+    assert deleted.of("team", "own-0") == ()
+    assert deleted.of("team", "own-1999") == (pods[-1],)

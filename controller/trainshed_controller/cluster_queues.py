@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trainshed_api.status import Reservation
     from trainshed_controller.cache import Cache
     from trainshed_controller.clock import Clock
-    from trainshed_controller.departed import DepartedJob
+    from trainshed_controller.deleted import DeletedJob
     from trainshed_controller.model import RayJobView, RunView
     from trainshed_controller.packing import Request
 
@@ -30,7 +30,7 @@ _AGAIN_SECONDS = 10.0
 _LONGEST_SECONDS = 3600.0
 
 
-class Ledger:
+class ClusterQueues:
     """The queues of all shared RayClusters.
 
     places: what the queues said, by uid; a grant is kept until the run's status has it.
@@ -116,7 +116,7 @@ class Ledger:
         self, key: Key, alive: Sequence[RayJobView]
     ) -> list[tuple[RayJobView, Reservation]]:
         """Return the RayJobs whose drivers may run and whose runs are gone, and what they hold."""
-        gone = self._cache.departed_jobs.of(key.namespace, key.name)
+        gone = self._cache.deleted_jobs.of(key.namespace, key.name)
         orphans = (
             *(job for job in alive if not self._is_known(job)),
             *(each.job for each in gone if not self._is_known(each.job) and self._holds(key, each)),
@@ -131,18 +131,18 @@ class Ledger:
         # What another replica began may be here before the status that has it.
         return any(attempt.ray_job == job.name for attempt in owner.status.attempts)
 
-    def _holds(self, key: Key, gone: DepartedJob) -> bool:
+    def _holds(self, key: Key, gone: DeletedJob) -> bool:
         """Return whether the driver of a RayJob that went still counts; it is told to stop.
 
         KubeRay asked Ray to stop it, and waited for nothing.
         """
-        job, departed = gone.job, self._cache.departed_jobs
+        job, deleted = gone.job, self._cache.deleted_jobs
         grace = job.reservation.grace_seconds if job.reservation else 0
         over = self._is_over(Question("stop", key, job.uid, 0, key.name, job.job_id))
         is_replaced = gone.head not in ("", self._cache.head_of(key.namespace, key.name))
-        seconds = departed.seconds_since(gone)
+        seconds = deleted.seconds_since(gone)
         if over or is_replaced or seconds >= grace + _LONGEST_SECONDS:
-            departed.drop(gone)
+            deleted.drop(gone)
             self._forget(job.uid)
             return False
         return over is False or seconds < grace + UNKNOWN_SECONDS
