@@ -11,6 +11,7 @@ import shlex
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import click
 import pytest
@@ -21,6 +22,8 @@ from hack.commands import COMMANDS
 from tests.builders import make_document
 from tests.bundle.repository import ROOT
 from trainshed.cli.main import cli
+from trainshed_api import names
+from trainshed_api.status import ConditionType, Phase
 from trainshed_api.syntax import parse_python
 from trainshed_api.validation import validate_document
 
@@ -135,6 +138,20 @@ def test_texts_name_commands_and_options_that_exist(page: Path) -> None:
     for code in re.findall(r"`trainshed ([a-z][^`]*)`", page.read_text("utf-8").replace("\n", " ")):
         with contextlib.suppress(click.BadParameter):  # a text may leave out FILE, or say NAME
             parse(shlex.split(code))
+
+
+def test_pages_name_all_conditions_metrics_variables_and_exit_codes() -> None:
+    metrics = (ROOT / "controller" / "trainshed_controller" / "metrics.py").read_text()
+    kinds = "trainshed|workqueue|controller_runtime"
+    wanted = {f"`{name}`" for name in (*get_args(ConditionType), *get_args(Phase))}
+    wanted |= set(re.findall(rf'"((?:{kinds})_\w+)"', metrics))
+    for name, value in vars(names).items():
+        if name.startswith("ENV_"):
+            wanted.add(value)
+        elif name.startswith("EXIT_"):
+            wanted.add(f"| {value} |")
+    text = "".join(page.read_text("utf-8") for page in PAGES)
+    assert {name for name in wanted if name not in text} == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
