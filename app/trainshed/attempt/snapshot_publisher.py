@@ -70,7 +70,7 @@ DEFAULT_TIMING = Timing()
 
 
 @dataclass(frozen=True)
-class Target:
+class ProgressEndpoint:
     """Where snapshots go, and the token that may write them."""
 
     url: str
@@ -96,10 +96,10 @@ class Target:
             return None
 
 
-def read_target(environment: Mapping[str, str]) -> Target | None:
+def read_target(environment: Mapping[str, str]) -> ProgressEndpoint | None:
     """Return where this driver's snapshots go; None where nobody wants them."""
     url = environment.get(ENV_PROGRESS_URL)
-    return Target(url, environment.get(ENV_PROGRESS_TOKEN, "")) if url else None
+    return ProgressEndpoint(url, environment.get(ENV_PROGRESS_TOKEN, "")) if url else None
 
 
 @dataclass(eq=False)
@@ -115,7 +115,7 @@ class SnapshotPublisher:
     """
 
     attempt: int
-    target: Target | None
+    target: ProgressEndpoint | None
     started: float
     stop: Stop
     timing: Timing = DEFAULT_TIMING

@@ -16,7 +16,7 @@ from trainshed.attempt.begin import RunOptions
 from trainshed.attempt.launch_config import Launch
 from trainshed.attempt.provenance import run_record
 from trainshed.attempt.signals import Stop
-from trainshed.attempt.snapshot_publisher import SnapshotPublisher, Target
+from trainshed.attempt.snapshot_publisher import ProgressEndpoint, SnapshotPublisher
 from trainshed.checkpoint import store as checkpoint
 from trainshed.planning.cluster_capacity import ClusterNodes, Node
 from trainshed.planning.preflight import Prepared, RunLocation, prepare
@@ -208,7 +208,9 @@ def test_an_attempt_that_another_driver_made_is_made_once_and_the_late_one_tells
     ):
         if is_gone:
             first.close()
-        publisher = SnapshotPublisher(2, Target(server.address, "secret"), time.time(), Stop())
+        publisher = SnapshotPublisher(
+            2, ProgressEndpoint(server.address, "secret"), time.time(), Stop()
+        )
         with pytest.raises(AttemptHeldError, match="attempt 2 is held by"):
             begin.begin(prepared.run, place, tmp_path, make_options(), publisher)
         assert server.asked == []

@@ -16,7 +16,7 @@ from trainshed.attempt.monitor import AttemptMonitor
 from trainshed.attempt.result import AttemptResult
 from trainshed.attempt.shutdown_deadline import ShutdownDeadline
 from trainshed.attempt.signals import Stop
-from trainshed.attempt.snapshot_publisher import SnapshotPublisher, Target
+from trainshed.attempt.snapshot_publisher import ProgressEndpoint, SnapshotPublisher
 from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.disk import Disk
 from trainshed.storage.run_folder import REPORT, RESULT
@@ -80,7 +80,7 @@ def end_without_storage(address: str, home: Path, case: Case) -> None:
     stop = Stop()
     driver = make_driver(home, stop)
     driver.written.update(case.written)
-    publisher = SnapshotPublisher(2, Target(address, "secret"), time.time(), stop)
+    publisher = SnapshotPublisher(2, ProgressEndpoint(address, "secret"), time.time(), stop)
     with ShutdownDeadline(publisher, stop) as ending:
         if not case.is_stopped_later:
             stop.order("Suspended", 0.0)
@@ -132,7 +132,7 @@ def end_at_the_last_moment(address: str, home: Path) -> None:
     shutdown_deadline.SECONDS_TO_WRITE = 0.2
     stop = Stop()
     stop.order("Suspended", 0.0)
-    publisher = SnapshotPublisher(2, Target(address, "secret"), time.time(), stop)
+    publisher = SnapshotPublisher(2, ProgressEndpoint(address, "secret"), time.time(), stop)
     with ShutdownDeadline(publisher, stop) as ending:
         ending.begin(make_driver(home, stop), VERDICT, EXIT_TERMINATED, RESULT_AT)
         while not (home / "told").exists():

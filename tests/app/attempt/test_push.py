@@ -12,7 +12,12 @@ from tests.app.jobs.server import Reply, Server, serve
 from tests.builders_run import make_checkpoint, make_finished, make_progress, make_started
 from trainshed.attempt.result import AttemptResult
 from trainshed.attempt.signals import FENCED, Stop
-from trainshed.attempt.snapshot_publisher import SnapshotPublisher, Target, Timing, read_target
+from trainshed.attempt.snapshot_publisher import (
+    ProgressEndpoint,
+    SnapshotPublisher,
+    Timing,
+    read_target,
+)
 from trainshed_api.names import EXIT_INVALID, EXIT_SUCCEEDED, EXIT_TERMINATED
 from trainshed_api.progress import WorkersLost
 from trainshed_api.snapshot import Snapshot, final_snapshot
@@ -31,7 +36,7 @@ def pushing(
     server: Server | None, stop: Stop | None = None, timing: Timing = FAST
 ) -> Iterator[SnapshotPublisher]:
     """Run a pusher of attempt 2; it ends with the block."""
-    target = Target(f"{server.address}/progress", "secret") if server else None
+    target = ProgressEndpoint(f"{server.address}/progress", "secret") if server else None
     publisher = SnapshotPublisher(2, target, time.time() - 10, stop or Stop(), timing)
     publisher.start()
     yield publisher
@@ -116,7 +121,7 @@ def test_whatever_goes_wrong_over_a_loss_the_driver_goes_on_telling() -> None:
         raise ImportError("no grpc here")
 
     with serve(lambda *_: (200, '{"gone": ["w1"]}')) as server:
-        publisher = SnapshotPublisher(2, Target(server.address, ""), 0.0, Stop(), FAST)
+        publisher = SnapshotPublisher(2, ProgressEndpoint(server.address, ""), 0.0, Stop(), FAST)
         publisher.lose = lose
         publisher.start()
         wait_until(server, "Starting")
@@ -138,7 +143,7 @@ def test_pods_that_are_said_to_be_gone_are_lost_soon_after_workers_were() -> Non
     told: list[tuple[str, ...]] = []
     timing = Timing(between=SOON, apart=0.01, after_a_loss=0.02, shaken=SOON)
     with serve(lambda *_: GO_ON) as server:
-        publisher = SnapshotPublisher(2, Target(server.address, ""), 0.0, Stop(), timing)
+        publisher = SnapshotPublisher(2, ProgressEndpoint(server.address, ""), 0.0, Stop(), timing)
         publisher.lose = told.append
         publisher.start()
         wait_until(server, "Starting")
@@ -262,7 +267,7 @@ def test_an_end_is_told_until_it_is_heard() -> None:
 def test_a_controller_that_is_away_is_not_waited_for_for_ever() -> None:
     [nobody] = pick_ports(1)
     publisher = SnapshotPublisher(
-        1, Target(f"http://127.0.0.1:{nobody}", ""), time.time(), Stop(), FAST
+        1, ProgressEndpoint(f"http://127.0.0.1:{nobody}", ""), time.time(), Stop(), FAST
     )
     publisher.start()
     publisher.show(make_progress(7))
@@ -277,7 +282,9 @@ def test_a_controller_that_is_away_is_not_waited_for_for_ever() -> None:
 
 def test_a_run_that_is_refused_is_told_without_having_started() -> None:
     with serve(lambda *_: GO_ON) as server:
-        publisher = SnapshotPublisher(1, Target(server.address, "secret"), time.time(), Stop())
+        publisher = SnapshotPublisher(
+            1, ProgressEndpoint(server.address, "secret"), time.time(), Stop()
+        )
         publisher.refused("spec.epochs: missing", EXIT_INVALID)
         publisher.deliver()
 
@@ -296,4 +303,4 @@ def test_without_an_address_nobody_is_told() -> None:
 def test_address_and_token_come_from_the_environment() -> None:
     environment = {"TRAINSHED_PROGRESS_URL": "http://x/y", "TRAINSHED_PROGRESS_TOKEN": "t"}
 
-    assert read_target(environment) == Target("http://x/y", "t")
+    assert read_target(environment) == ProgressEndpoint("http://x/y", "t")

@@ -51,7 +51,7 @@ class Described(Record):
 
 
 @dataclass(frozen=True)
-class Difference:
+class DataChange:
     """A difference from the checkpoint, with its field."""
 
     field: str
@@ -146,7 +146,7 @@ def keep_order(
     return going_on, notes
 
 
-def other_blocks(plan: DatasetPlan, counts: Indices, wanted: Indices) -> Difference:
+def other_blocks(plan: DatasetPlan, counts: Indices, wanted: Indices) -> DataChange:
     """Return how blocks that were made differ from the wanted ones.
 
     Args:
@@ -154,10 +154,10 @@ def other_blocks(plan: DatasetPlan, counts: Indices, wanted: Indices) -> Differe
         counts: rows of each block.
         wanted: rows that each should have.
     """
-    return Difference(plan.field, _say_blocks(counts), _say_blocks(wanted))
+    return DataChange(plan.field, _say_blocks(counts), _say_blocks(wanted))
 
 
-def other_counts(plan: DatasetPlan, counts: Indices) -> Difference | None:
+def other_counts(plan: DatasetPlan, counts: Indices) -> DataChange | None:
     """Return how rows that were counted again differ from a checkpoint's; None if they do not.
 
     Args:
@@ -181,7 +181,7 @@ def kept_counts(plan: DatasetPlan) -> Indices | None:
     return np.asarray(plan.kept.counts, dtype=np.int64)
 
 
-def _other_files(plan: DatasetPlan, old: Described) -> Difference | None:
+def _other_files(plan: DatasetPlan, old: Described) -> DataChange | None:
     """Return the first file that differs."""
     files = plan.source.files if plan.source else ()
     if old.digest == (plan.source.digest if plan.source else ""):
@@ -189,30 +189,30 @@ def _other_files(plan: DatasetPlan, old: Described) -> Difference | None:
     field = f"{plan.field}.read"
     if not old.files:
         was = f"{old.num_files} files with {old.rows} rows"
-        return Difference(field, f"{len(files)} files with {plan.rows} rows", was)
+        return DataChange(field, f"{len(files)} files with {plan.rows} rows", was)
     before, now = ({file.path: file for file in each} for each in (old.files, files))
     path = min(path for path in before | now if before.get(path) != now.get(path))
     if path not in now:
-        return Difference(field, f"no file {path}", f"one with {_say(before[path])}")
+        return DataChange(field, f"no file {path}", f"one with {_say(before[path])}")
     got = f"{path} with {_say(now[path])}"
     if path not in before:
-        return Difference(field, got, "no such file")
+        return DataChange(field, got, "no such file")
     if _say(before[path]) == _say(now[path]):
-        return Difference(field, f"{got} in other row groups", "those that it had")
-    return Difference(field, got, _say(before[path]))
+        return DataChange(field, f"{got} in other row groups", "those that it had")
+    return DataChange(field, got, _say(before[path]))
 
 
-def _other_rows(plan: DatasetPlan, old: Described) -> Difference | None:
+def _other_rows(plan: DatasetPlan, old: Described) -> DataChange | None:
     """Return that row counts now come from the files and did not before, or the reverse."""
     was_told = old.counts is None
     if old.counts is not None and plan.source and not plan.is_filled:
         now, before = len(plan.source.fragments), len(old.counts)
         if now != before:  # another release may split them differently
-            return Difference(f"{plan.field}.read", f"{now} fragments", f"{before} fragments")
+            return DataChange(f"{plan.field}.read", f"{now} fragments", f"{before} fragments")
     if plan.is_filled or was_told == plan.has_row_counts:
         return None
     got = f"{plan.rows} rows after them" if plan.has_row_counts else "rows that only reading tells"
-    return Difference(f"{plan.field}.transforms", got, f"{old.rows} rows after them")
+    return DataChange(f"{plan.field}.transforms", got, f"{old.rows} rows after them")
 
 
 def _say(file: File) -> str:
