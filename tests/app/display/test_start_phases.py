@@ -1,11 +1,15 @@
 """How long each phase of a start took, by its events."""
 
 import io
+from pathlib import Path
 
 from rich.console import Console
 
+from tests.builders_run import RunFolderBuilder
 from trainshed.display.start_phases import say_start, start_seconds
 from trainshed.display.terminal import TerminalDisplay
+from trainshed.report import write_report
+from trainshed.storage.disk import Disk
 from trainshed_api.progress import AnyEvent, Progress, Started, Starting
 
 EVENTS: list[AnyEvent] = [
@@ -37,3 +41,10 @@ def test_a_terminal_says_once_what_the_start_took() -> None:
     display.close()
 
     assert stream.getvalue().count(f"started in 48 s: {SAID}") == 1
+
+
+def test_a_report_says_what_the_start_took(tmp_path: Path) -> None:
+    folder = RunFolderBuilder(attempts=[EVENTS]).write(Disk(tmp_path))
+    write_report(folder)
+
+    assert SAID in folder.read("report.html").decode()
