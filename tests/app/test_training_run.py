@@ -11,6 +11,7 @@ import pytest
 import trainshed
 from tests.app.alone import train_alone
 from tests.app.jobs.kubectl_stand_in import write_kubectl
+from tests.app.jobs.server import Reply, serve
 from tests.app.report.pages import ParsedPage
 from tests.builders_run import make_evaluated, make_progress, make_started
 from tests.bundle.repository import ROOT
@@ -147,3 +148,30 @@ def test_an_applied_run_is_waited_for_and_read_in_its_cluster(
     assert run.metrics()["step"].tolist() == [10]
     with pytest.raises(trainshed.TrainingFailedError, match="Suspended"):
         run.wait()
+
+
+def test_a_submitted_run_is_waited_for_and_read_in_its_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = make_progress(10).to_line() + "\nlast\n"
+    job = {"type": "SUBMISSION", "status": "FAILED", "message": "boom", "entrypoint": "python"}
+
+    def answer(path: str, body: str) -> Reply:
+        if path == "/api/version":
+            return 200, json.dumps({"version": "4", "ray_version": "2.60.0", "ray_commit": "a"})
+        if path == "/api/jobs/":
+            return 200, json.dumps({"submission_id": "a", "job_id": "a"} if body else [])
+        return 200, json.dumps({"logs": log} if path.endswith("/logs") else job)
+
+    monkeypatch.chdir(tmp_path)
+    run = trainshed.TrainingRun("digits", {"train": "m:train"})
+    with serve(answer) as server:
+        job_id = run.submit(server.address)
+
+        assert job_id.startswith("digits-")
+        assert run.logs() == log
+        assert run.metrics()["step"].tolist() == [10]
+        with pytest.raises(trainshed.TrainingFailedError, match="FAILED: boom"):
+            run.wait()
+    sent = json.loads(next(body for path, body in server.asked if path == "/api/jobs/" and body))
+    assert sent["submission_id"] == job_id
