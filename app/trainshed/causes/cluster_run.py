@@ -147,7 +147,7 @@ def read(kubectl: Kubectl, name: str) -> ClusterRun:
         try:
             return kubectl.get(*wanted[kind])
         except ClusterError as error:
-            unread[kind] = str(error).splitlines()[0]
+            unread[kind] = str(error).rpartition("\n")[2]
             return []
 
     with ThreadPoolExecutor(len(wanted)) as threads:

@@ -47,8 +47,9 @@ def why(named: str, output: str, namespace: str | None, context: str | None) -> 
         except ClusterError as error:
             if is_remote:
                 raise
+            reason = str(error).rpartition("\n")[2]  # kubectl logs each try before it
             expected = "the name, file or folder of a run on this machine, or a TrainingRun"
-            raise SpecError([Problem("NAME", named, f"{expected} ({error})")]) from error
+            raise SpecError([Problem("NAME", named, f"{expected} ({reason})")]) from error
     text = json.dumps(_as_json(found)) if output == "json" else "\n".join(_lines(found))
     click.echo(say_lines_plainly(text))
 
@@ -116,7 +117,7 @@ def _lines(found: Diagnosis) -> Iterator[str]:
     yield f"cause: {found.cause}"
     yield ""
     for link in found.links:
-        yield f"  {link.state:<8}{link.name:<10}{link.says}"
+        yield f"  {link.state:<8}{link.name:<10}{link.says}".rstrip()
         yield from (f"{'':<20}{each}" for each in link.evidence)
     if found.start:
         yield f"\nstart: {say_start(found.start)}"

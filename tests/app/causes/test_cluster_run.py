@@ -526,13 +526,13 @@ def test_events_of_the_run_and_the_last_error_of_its_log_are_shown() -> None:
 
 # ------------------------------------------------------------------- the edge
 
-KUBECTL = """#!/bin/sh
+KUBECTL = r"""#!/bin/sh
 case "$*" in
   *"get trainingrun digits"*) cat "$0.run" ;;
   *"get rayjob"*) echo '{"kind": "RayJob", "metadata": {"name": "digits-1"}}' ;;
   *"get pods"*) cat "$0.pods" ;;
   *"logs c-worker-1"*) echo "Killed" ;;
-  *) echo "Error from server (Forbidden): $2 is forbidden" >&2; exit 1 ;;
+  *) printf 'memcache.go: a try\nError from server (Forbidden): is forbidden\n' >&2; exit 1 ;;
 esac
 """
 
@@ -567,3 +567,4 @@ def test_a_run_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.Mo
 
     assert "NAME: got letters; expected the name, file or folder of a run" in said.stderr
     assert "is forbidden" in said.stderr
+    assert "memcache" not in said.stderr
