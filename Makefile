@@ -88,7 +88,7 @@ seams: setup ## Which private part of Ray another release changed: make seams RA
 ##@ Documentation
 .PHONY: docs docs-serve
 docs: ## Build the site into build/site; a dead link fails
-	@hack/docs.sh build --strict --quiet
+	@hack/docs.sh build --strict
 
 docs-serve: ## Show the site at http://127.0.0.1:8000, rebuilt after each change of a page
 	@hack/docs.sh serve
