@@ -35,8 +35,8 @@ def chart(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
 @pytest.fixture(scope="session")
 def rendered_account(chart: Path) -> str:
     """The controller's ServiceAccount with exactly the chart's rights, for any namespace."""
-    shown = ("serviceaccount", "roles", "key", "lease")
-    options = [f"--show-only=templates/controller/{name}.yaml" for name in shown]
+    shown = ("controller/serviceaccount", "roles", "controller/key", "controller/lease")
+    options = [f"--show-only=templates/{name}.yaml" for name in shown]
     options += ["--set=preset=laptop"]
     return render_chart(str(find("helm")), chart, *options, namespace=ANY_NAMESPACE)
 
