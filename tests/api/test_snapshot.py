@@ -16,6 +16,7 @@ from trainshed_api.progress import (
     AnyEvent,
     BadRecords,
     Progress,
+    Starting,
     Stopping,
     WarningEvent,
     WorkersLost,
@@ -51,6 +52,10 @@ def warning(text: str) -> WarningEvent:
 
 def test_before_anything_happens_an_attempt_is_starting() -> None:
     assert EMPTY.state == "Starting"
+
+
+def test_a_phase_of_the_start_changes_nothing() -> None:
+    assert after(Starting(time=1.0, phase="ray")) == EMPTY
 
 
 def test_training_begins_with_workers_and_a_folder() -> None:
