@@ -97,4 +97,5 @@ def _license(name: str) -> str:
     except metadata.PackageNotFoundError:  # of another platform
         return "MIT"
     fields = ("License-Expression", "License", "Classifier")
-    return " ".join(str(each) for field in fields for each in found.get_all(field, []))
+    said = [str(each) for field in fields for each in found.get_all(field, [])]
+    return " ".join(each for each in said if not re.match(r"(?!License)[\w ]+ ::", each))
