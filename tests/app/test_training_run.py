@@ -122,6 +122,8 @@ def test_steps_that_were_done_again_are_counted_once() -> None:
 def test_a_notebook_shows_curves_and_the_latest_metrics() -> None:
     pages: list[str] = []
     display = NotebookDisplay("digits", pages.append, clock=lambda: 0.0)
+    display.close()
+    assert pages == []
     for event in (make_started(), make_progress(10), make_progress(20), make_evaluated(30)):
         display.show(event)
 

@@ -15,7 +15,8 @@ from trainshed_api.progress import AnyEvent, Progress
 
 SECONDS_BETWEEN_PAGES = 2.0
 # A page of its own: its style sheet must not change that of the notebook.
-FRAME = '<iframe srcdoc="{}" style="width: 100%; height: 520px; border: 0"></iframe>'
+# IPython warns of HTML that is nothing but an iframe.
+FRAME = '<div><iframe srcdoc="{}" style="width: 100%; height: 520px; border: 0"></iframe></div>'
 
 
 class NotebookDisplay:
@@ -44,7 +45,9 @@ class NotebookDisplay:
             self.close()
 
     def close(self) -> None:
-        """Draw all that is known."""
+        """Draw all that is known; nothing for a run that was finished before."""
+        if not self._events:
+            return
         self._drawn = self._clock()
         attempt = AttemptHistory(1, tuple(self._events))
         finished, started = attempt.finished, attempt.started
