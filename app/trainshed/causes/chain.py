@@ -43,6 +43,7 @@ class Diagnosis:
 
     Args:
         run: its name.
+        where: its folder, or its namespace in Kubernetes.
         state: of the run, in one word.
         links: in the order in which a run needs them.
         healthy: what to say if no link broke or waits.
@@ -55,6 +56,7 @@ class Diagnosis:
     """
 
     run: str
+    where: str
     state: str
     links: tuple[Link, ...]
     healthy: str

@@ -118,8 +118,13 @@ class ClusterRun:
 
     @cached_property
     def states(self) -> list[PodState]:
-        """Return the states of its Pods."""
-        return [read_pod(raw, self.events, self.now) for raw in self.pods]
+        """Return the states of its Pods; without what a Pod recovered from before this attempt."""
+        created = text(as_object(self.job.get("metadata")), "creationTimestamp")
+        began = datetime.fromisoformat(created).timestamp() if created else 0.0
+        pods = (read_pod(raw, self.events, self.now) for raw in self.pods)
+        return [
+            pod.healthy if pod.is_ready and pod.time and pod.time < began else pod for pod in pods
+        ]
 
 
 def read(kubectl: Kubectl, name: str) -> ClusterRun:
@@ -184,6 +189,7 @@ def explain(found: ClusterRun, asked: str, options: str = "") -> Diagnosis:
     describe = f"{kubectl} describe pod {troubled}" if troubled else f"{kubectl} get pods"
     diagnosis = Diagnosis(
         run=found.name,
+        where=f"namespace {text(as_object(found.run.get('metadata')), 'namespace')}",
         state=phase,
         links=tuple(_links(found)),
         healthy=_healthy(found),

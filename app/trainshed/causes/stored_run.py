@@ -48,8 +48,10 @@ _NO_TRAINING = {
     "lost": "repeating steps after lost workers",
 }
 LEAST_PERCENT = 10.0
-# Without a step for as many usual steps, and seconds, training may hang.
+# Without a step for as many usual steps, and seconds, the answer says so.
 _STILL_STEPS, _STILL_SECONDS = 10, 60.0
+# Of a run.json without it.
+_STALL_DEADLINE = 1800
 _TAIL = 400
 
 
@@ -59,20 +61,23 @@ class StoredRun:
 
     Args:
         name: of the run.
-        state: Running, Interrupted or an outcome.
+        folder: of the run, as users name it.
+        state: Running, Interrupted, NotStarted or an outcome.
         attempt: its number; 0 if no attempt began.
         driver: who ran it.
         began: when, in seconds since 1970.
         seen: last heartbeat of the driver.
-        now: the present, by this machine's clock.
+        now: the present, by the clock that dates the files of a run that has not ended.
         result: of this attempt.
         events: of this attempt, in order.
         logs: last lines of its logs, by name.
         batch_size: of the spec.
-        problems: of its file, if it is invalid.
+        stall_deadline: seconds without a step after which the attempt is lost; 0 for none.
+        problems: of its file as it is now.
     """
 
     name: str
+    folder: str = ""
     state: str = "Running"
     attempt: int = 0
     driver: str = "the driver"
@@ -83,11 +88,12 @@ class StoredRun:
     events: Sequence[AnyEvent] = ()
     logs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     batch_size: int = 0
+    stall_deadline: int = _STALL_DEADLINE
     problems: Sequence[str] = ()
 
 
-def read(folder: Folder, problems: Sequence[str] = ()) -> StoredRun:
-    """Return what a folder has of a run's last attempt; problems: of its file.
+def read(folder: Folder) -> StoredRun:
+    """Return what a folder has of a run's last attempt.
 
     Raises:
         OSError: if the storage does not answer.
@@ -95,29 +101,38 @@ def read(folder: Folder, problems: Sequence[str] = ()) -> StoredRun:
     """
     found = read_local_run(folder)
     if found is None:
-        return StoredRun(folder.name, "NotStarted", now=time.time(), problems=problems)
+        return StoredRun(folder.name, str(folder), "NotStarted")
     run = RunFolder(folder)
     attempt, claim = run.attempt(found.attempt), run.claimed(found.attempt)
     heartbeat, record = attempt.stat(HEARTBEAT), read_record(attempt)
     result = read_result(folder)
-    batch_size = record.spec.get("batchSize") if record else None
+    spec = record.spec if record else {}
+    batch_size, deadline = spec.get("batchSize"), spec.get("stallDeadlineSeconds")
     events = tuple(read_events(attempt))
     workers = max((each.workers for each in events if isinstance(each, Started)), default=0)
     logs = {LOG: attempt, **{name_of(rank): attempt / FOLDER for rank in range(min(workers, 8))}}
     return StoredRun(
         name=folder.name,
+        folder=str(folder),
         state=found.status,
         attempt=found.attempt,
         driver=f"process {claim.pid} on {claim.host}" if claim else "the driver",
         began=found.started,
         seen=heartbeat.modified if heartbeat else None,
-        now=time.time(),
+        now=_now(folder) if found.ended is None else found.ended,
         result=result if result and result.attempt == found.attempt else None,
         events=events,
         logs={name: _tail(place, name) for name, place in logs.items()},
         batch_size=batch_size if isinstance(batch_size, int) else 0,
-        problems=problems,
+        stall_deadline=deadline if isinstance(deadline, int) else _STALL_DEADLINE,
     )
+
+
+def _now(folder: Folder) -> float:
+    try:
+        return folder.now()
+    except OSError:  # a reader may not be allowed to write
+        return time.time()
 
 
 def _tail(folder: Folder, name: str) -> Sequence[str]:
@@ -137,17 +152,21 @@ def explain(run: StoredRun, asked: str, file: str) -> Diagnosis:
     dataset = _DATASET.search(broken.says) if broken else None
     again = f"trainshed run {file}"
     smaller = f"{again} --fresh --set spec.batchSize={run.batch_size // 2}"
-    by_half = broken and run.batch_size > 1 and OUT_OF_MEMORY.search(broken.says)
+    # Another batch size needs --fresh, which would train the steps before a checkpoint again.
+    is_resumable = run.result is not None and run.result.checkpoint is not None
+    is_big = run.batch_size > 1 and not is_resumable
+    by_half = is_big and broken and OUT_OF_MEMORY.search(broken.says)
     last = f"trainshed predict {asked} SOURCE" if run.state == SUCCEEDED else ""
     return Diagnosis(
         run=run.name,
+        where=run.folder,
         state=run.state,
         links=links,
         healthy=_healthy(run),
         is_over=run.state != "Running",
         limit=_limit(run),
         start=start_seconds(run.events),
-        log=_log(run, broken) if broken and not run.problems else (),
+        log=_log(run, broken) if broken and run.attempt else (),
         commands={
             "file": f"trainshed validate {file}",
             "workers": smaller if by_half else again,
@@ -161,7 +180,7 @@ def explain(run: StoredRun, asked: str, file: str) -> Diagnosis:
 
 def _broken(run: StoredRun) -> Link | None:
     """Return the link that ended the run; None if none did."""
-    if run.problems:
+    if run.problems and not run.attempt:
         name: LinkName = "data" if "spec.data." in run.problems[0] else "file"
         return Link(name, "failed", run.problems[0], tuple(run.problems[1:]))
     if run.state == "Interrupted":
@@ -195,8 +214,9 @@ def _links(run: StoredRun) -> tuple[Link, ...]:
             training = Link("training", "waiting", f"the first step is not done {since}")
     if steps:
         training = Link("training", *_moving(run, steps))
+    changed = tuple(f"it has changed since: {problem}" for problem in run.problems)
     return (
-        Link("file", "ok", f"valid when attempt {run.attempt} began"),
+        Link("file", "ok", f"valid when attempt {run.attempt} began", changed),
         Link("driver", "ok", f"{run.driver}, attempt {run.attempt}"),
         workers,
         Link("data", "ok" if steps else "unknown"),
@@ -215,12 +235,13 @@ def _moving(run: StoredRun, steps: Sequence[Progress]) -> tuple[Literal["ok", "w
     last = steps[-1]
     reached = say_place(last.epoch, last.step) + (f" of {last.steps:,}" if last.steps else "")
     usual = median([after.time - before.time for before, after in pairwise(steps)] or [0.0])
-    latest = max(each.time for each in run.events)
-    still = run.now - latest
-    limit = max(_STILL_SECONDS, _STILL_STEPS * usual)
-    if run.state == "Running" and len(steps) > 1 and still > limit:
-        return "waiting", f"no step for {say_duration(still)}, after {reached}"
-    return "ok", reached
+    still = run.now - max(each.time for each in run.events)
+    if run.state != "Running" or still <= max(_STILL_SECONDS, _STILL_STEPS * usual):
+        return "ok", reached
+    says = f"no step for {say_duration(still)}, after {reached}"
+    if 0 < run.stall_deadline < still:
+        return "waiting", says
+    return "ok", f"{says} (an evaluation or a checkpoint may take as long)"
 
 
 def _healthy(run: StoredRun) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,15 +13,19 @@ from trainshed.cli.run_location import storage_errors
 from trainshed.display.formatting import say_lines_plainly
 from trainshed.display.start_phases import say_start
 from trainshed.jobs.cluster_error import ClusterError
-from trainshed.planning.run_folders import PROJECT_FILE
+from trainshed.planning.paths import home_of, locate
+from trainshed.planning.run_folders import DEFAULT_STORAGE, PROJECT_FILE, run_file, run_folder
+from trainshed.storage.driver_identity import folder_of
 from trainshed_api.errors import Problem, SpecError
-from trainshed_api.loading import load_file
+from trainshed_api.json_object import as_object, text
+from trainshed_api.loading import load_file, load_written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from trainshed.causes.chain import Diagnosis
+    from trainshed.storage.folder import Folder
 
 # After which a request to the API server fails; most are sent at once.
 SECONDS = 2.0
@@ -37,54 +42,77 @@ def why(named: str, output: str, namespace: str | None, context: str | None) -> 
     """Say why a run failed, waits or is slow, and which command to type next.
 
     NAME is a run on this machine, its TrainingRun file, or the path or address of its folder; else
-    a TrainingRun in Kubernetes. With --namespace or --context only Kubernetes is asked.
+    a TrainingRun in Kubernetes. The first line of the answer names the folder or the namespace.
+    With --namespace or --context only Kubernetes is asked.
     """
     is_remote = namespace is not None or context is not None
     found = None if is_remote else _local(named)
-    if found is None:
+    if found is None or (found.state == "NotStarted" and not found.culprits):
         try:
             found = _in_kubernetes(named, namespace, context)
         except ClusterError as error:
             if is_remote:
                 raise
-            reason = str(error).rpartition("\n")[2]  # kubectl logs each try before it
-            expected = "the name, file or folder of a run on this machine, or a TrainingRun"
-            raise SpecError([Problem("NAME", named, f"{expected} ({reason})")]) from error
-    text = json.dumps(_as_json(found)) if output == "json" else "\n".join(_lines(found))
-    click.echo(say_lines_plainly(text))
+            if found is None:
+                reason = str(error).rpartition("\n")[2]  # kubectl logs each try before it
+                expected = "the name, file or folder of a run on this machine, or a TrainingRun"
+                raise SpecError([Problem("NAME", named, f"{expected} ({reason})")]) from error
+    said = json.dumps(_as_json(found)) if output == "json" else "\n".join(_lines(found))
+    click.echo(say_lines_plainly(said))
 
 
 def _local(named: str) -> Diagnosis | None:
     """Return the diagnosis of a run on this machine or in a bucket; None if there is no such."""
     from trainshed.causes import stored_run
-    from trainshed.planning.run_folders import run_file, run_folder
 
     file = run_file(named)
+    problems: tuple[str, ...] = ()
     try:
         folder = run_folder(named, "NAME")
     except SpecError as error:
         if file is None:
             raise
-        run = stored_run.StoredRun(file.stem, "NotStarted", problems=_located(error, file))
-        return stored_run.explain(run, named, str(file))
+        folder, problems = _likely_folder(file), _located(error, file)
     with storage_errors():
         run = stored_run.read(folder)
-    if file and (not run.attempt or file.stat().st_mtime > run.began):
-        # What `trainshed run` refuses leaves no attempt.
-        run = replace(run, problems=_problems(file))
-    elif not run.attempt:
+    if not (file or run.attempt):
         return None
-    return stored_run.explain(run, named, str(file or PROJECT_FILE))
+    if file and not problems and (not run.attempt or file.stat().st_mtime > run.began):
+        # What `trainshed run` refuses leaves no attempt.
+        problems = _problems(file)
+    shown = str(file) if file else _file_here(run.name)
+    return stored_run.explain(replace(run, problems=problems), named, shown)
+
+
+def _likely_folder(file: Path) -> Folder:
+    """Return the folder of the run of an invalid file, as far as it can be read."""
+    home, name = home_of(file), file.stem
+    folder = home / DEFAULT_STORAGE
+    with suppress(SpecError, ValueError, OSError):
+        written = load_written(file)
+        name = text(as_object(written.get("metadata")), "name") or name
+        storage = text(as_object(written.get("spec")), "storage")
+        folder = locate(storage, home, "spec.storage") if storage else folder
+    return folder_of(name, None, folder)
+
+
+def _file_here(name: str) -> str:
+    """Return the TrainingRun file of the working directory if it is that of the run."""
+    with suppress(SpecError):
+        if load_file(PROJECT_FILE).metadata.name == name:
+            return PROJECT_FILE
+    return "FILE"
 
 
 def _in_kubernetes(named: str, namespace: str | None, context: str | None) -> Diagnosis:
     """Return the diagnosis of a TrainingRun, by its name or its file."""
     from trainshed.causes import cluster_run
     from trainshed.jobs.kubectl import Kubectl
-    from trainshed.planning.run_folders import run_file
 
-    file = run_file(named)
-    name = load_file(file).metadata.name if file else named
+    file, name = run_file(named), named
+    if file:
+        metadata = load_file(file).metadata
+        name, namespace = metadata.name, metadata.namespace or namespace
     options = (
         f"{f' --context {context}' if context else ''}{f' -n {namespace}' if namespace else ''}"
     )
@@ -113,7 +141,7 @@ def _located(error: SpecError, file: Path) -> tuple[str, ...]:
 
 def _lines(found: Diagnosis) -> Iterator[str]:
     """Yield the answer for people: the cause, the chain, events, log lines, and what to type."""
-    yield f"{found.run}: {found.state}"
+    yield f"{found.run}: {found.state} ({found.where})"
     yield f"cause: {found.cause}"
     yield ""
     for link in found.links:
@@ -138,6 +166,7 @@ def _as_json(found: Diagnosis) -> dict[str, object]:
     broken = [link.name for link in found.culprits]
     return {
         "run": found.run,
+        "where": found.where,
         "state": found.state,
         "cause": found.cause,
         "link": broken[0] if broken else None,

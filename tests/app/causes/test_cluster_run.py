@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from tests.app.cli_here import trainshed_here
+from tests.app.ray_run import write_run
 from trainshed.causes.cluster_run import ClusterRun, explain
 from trainshed_api.json_object import JsonObject, as_object, objects
 
@@ -463,6 +464,11 @@ HEALTHY = {
         under_way("Running", progressing("Training", status="True")),
         pods=[HEAD, restarted("c-worker-1", 20)],
     ),
+    "a run whose head restarted before it": facts(
+        under_way("Starting", progressing("Starting"), started=False),
+        job=make_job("Initializing", creationTimestamp=at(10)),
+        pods=[restarted("c-head-1", 40), WORKER],
+    ),
     "a run that begins": facts(
         under_way("Starting", progressing("Starting"), started=False),
         job=make_job("Initializing"),
@@ -568,3 +574,18 @@ def test_a_run_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     assert "NAME: got letters; expected the name, file or folder of a run" in said.stderr
     assert "is forbidden" in said.stderr
     assert "memcache" not in said.stderr
+
+
+def test_a_file_without_a_run_here_is_looked_up_in_kubernetes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = under_way("Running", progressing("Training", status="True"))
+    as_object(run["metadata"])["namespace"] = "team"
+    install_kubectl(tmp_path, monkeypatch, run)
+    (tmp_path / "users_module.py").write_text("def train(): ...\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file = write_run(tmp_path, "digits", train="users_module:train")
+
+    said = trainshed_here("why", str(file))
+
+    assert said.stdout.splitlines()[0] == "digits: Running (namespace team)"

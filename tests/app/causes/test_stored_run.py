@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from pydantic import JsonValue
+
     from trainshed.causes.chain import Diagnosis
     from trainshed_api.names import Outcome
 
@@ -67,7 +69,7 @@ def make_run(state: str = "Running", **changes: object) -> StoredRun:
         "events": events,
         "batch_size": 64,
     }
-    return StoredRun("digits", state, **{**told, **changes})  # type: ignore[arg-type]
+    return StoredRun("digits", "runs/local/digits", state, **{**told, **changes})  # type: ignore[arg-type]
 
 
 def make_result(outcome: Outcome, message: str = "", **fields: object) -> ResultRecord:
@@ -191,6 +193,9 @@ HEALTHY = {
         "Succeeded",
         result=make_result("Succeeded", seconds=Seconds(evaluating=20.0, training=15.0)),
     ),
+    "a run without a step for less than its deadline": make_run(now=BEGAN + 400),
+    "a run without a deadline": make_run(now=BEGAN + 90_000, stall_deadline=0),
+    "a run whose file has changed": make_run(problems=["spec.train: got t2:train"]),
     "a run that was stopped": make_run("Stopped", result=make_result("Stopped", "Interrupted")),
 }
 
@@ -210,11 +215,34 @@ def test_a_slow_run_says_which_stage_limits_it_and_by_how_much() -> None:
     assert slow.cause == "Nothing failed; evaluation took 49 % of the time (20 s)"
 
 
-def test_a_run_without_further_steps_waits_for_training() -> None:
-    found = explained(make_run(now=BEGAN + 400))
+def test_a_run_waits_for_training_after_the_deadline_for_a_step() -> None:
+    found = explained(make_run(now=BEGAN + 400, stall_deadline=300))
 
     assert [link.name for link in found.culprits] == ["training"]
     assert found.cause == "no step for 6 min 00 s, after step 10 of 100"
+
+
+def test_a_pause_that_may_be_an_evaluation_is_said() -> None:
+    training = explained(make_run(now=BEGAN + 400)).links[-1]
+
+    assert training.says.startswith("no step for 6 min 00 s, after step 10 of 100 (an evaluation")
+
+
+def test_a_later_change_of_the_file_is_evidence_alone() -> None:
+    file = explained(HEALTHY["a run whose file has changed"]).links[0]
+
+    assert (file.state, file.evidence) == (
+        "ok",
+        ("it has changed since: spec.train: got t2:train",),
+    )
+
+
+def test_an_attempt_with_a_checkpoint_does_not_start_over_after_it_ran_out_of_memory() -> None:
+    record = {"path": "attempts/1/ray/c", "epoch": 1, "step": 5}
+    message = FAILURES["memory of a GPU"].message
+    result = make_result("Failed", message, checkpoint=record)
+
+    assert explained(make_run("Failed", result=result)).next == AGAIN
 
 
 def test_workers_that_have_not_started_are_what_a_run_waits_for() -> None:
@@ -299,6 +327,25 @@ def test_a_killed_driver_is_found_by_the_name_of_its_run(
     killed = trainshed_here("why", "digits")
     unknown = trainshed_here("why", "letters")
 
-    assert killed.stdout.startswith("digits: Interrupted\ncause: process ")
-    assert killed.stdout.endswith("next: trainshed run run.yaml\n")
+    where = tmp_path / "runs" / "local" / "digits"
+    assert killed.stdout.startswith(f"digits: Interrupted ({where})\ncause: process ")
+    assert killed.stdout.endswith("next: trainshed run FILE\n")
     assert "got letters; expected the name, file or folder of a run" in unknown.stderr
+
+
+@pytest.mark.parametrize("mistake", [{"batchsize": 8}, {"train": "nowhere:train"}])
+def test_a_mistake_in_the_file_does_not_hide_the_run_that_trains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: dict[str, JsonValue]
+) -> None:
+    write_users_module(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    claimed = RunFolder(Disk(tmp_path / "runs" / "local" / "test")).claim("hash", fresh=False)
+    file = write_run(tmp_path, "test", **make_users_spec(**mistake))
+
+    said = json.loads(CliRunner().invoke(why, [str(file), "--output", "json"]).stdout)
+    claimed.close()
+
+    assert said["state"] == "Running"
+    assert said["link"] != "file"
+    assert "it has changed since" in said["links"][0]["evidence"][0]
