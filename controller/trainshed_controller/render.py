@@ -82,20 +82,21 @@ def render_attempt(
     if chosen is None:
         attempt = attempt_of(view, number, settings, key, shared)
         return render_rayjob(view.run, attempt, SharedCluster(shared_cluster(view.run, settings)))
-    spec = _labelled(sized_cluster(view.run, chosen), view.name)
+    spec = sized_cluster(view.run, chosen)
+    if settings.isolates_clusters:  # only such a run has a policy that selects its Pods
+        _label_pods(spec, view.name)
     attempt = attempt_of(view, number, settings, key, read_groups(spec))
     return render_rayjob(view.run, attempt, OwnCluster(spec))
 
 
-def _labelled(spec: JsonObject, run: str) -> JsonObject:
-    """Return the RayClusterSpec with the label on its Pods by which render_policy selects them."""
+def _label_pods(spec: JsonObject, run: str) -> None:
+    """Add the label by which render_policy selects them to the Pods of a RayClusterSpec."""
     workers = spec.get("workerGroupSpecs")
     for group in [spec["headGroupSpec"], *(workers if isinstance(workers, list) else ())]:
         pod: JsonValue = group
         for part in ("template", "metadata", "labels"):
             pod = as_object(pod).setdefault(part, {})
         as_object(pod)[RUN_LABEL] = run
-    return spec
 
 
 def render_policy(view: RunView, settings: Settings) -> JsonObject | None:

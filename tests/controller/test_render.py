@@ -238,6 +238,14 @@ def test_a_policy_means_the_pods_of_a_runs_own_clusters_and_no_others() -> None:
         assert part(group, "template", "metadata", "labels") == labels
 
 
+def test_without_policies_the_pods_of_a_run_lack_the_label_that_one_would_select() -> None:
+    view = make_view(cluster={"dedicated": {}})
+
+    job = render_attempt(view, 1, replace(SETTINGS, isolates_clusters=False), KEY, ())
+
+    assert "trainshed.dev/run" not in str(part(job, "spec", "rayClusterSpec"))
+
+
 def test_a_run_on_a_shared_cluster_or_without_policies_has_none() -> None:
     dedicated = make_view(cluster={"dedicated": {}})
 
