@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from trainshed.cli.run_location import storage_errors
+from trainshed_api.errors import Problem, SpecError
 
 
 @click.command()
@@ -31,17 +32,22 @@ def compare(runs: tuple[str, ...], output: str, page: Path | None) -> None:
 
     from trainshed.cli.printing import print_table
     from trainshed.display.formatting import say_plainly
+    from trainshed.jobs.local_runs import read_local_run
     from trainshed.planning.run_folders import run_folder
     from trainshed.report.comparison import labels, list_differences, overlay_curves
     from trainshed.report.load import NoRunFolderError, read_run
     from trainshed.report.page import render_comparison
 
+    if len(runs) < 2:  # noqa: PLR2004
+        raise SpecError([Problem("RUN", runs[0], "two or more runs")])
     try:
         with storage_errors():
             found = [read_run(run_folder(each, "RUN")) for each in runs]
+            states = [read_local_run(each.folder) for each in found]
     except NoRunFolderError as error:
         raise click.BadParameter(str(error), param_hint="RUN") from error
-    names, rows = labels(found), list_differences(found)
+    names = labels(found)
+    rows = list_differences(found, [each.status if each else "NotStarted" for each in states])
     if page:
         html = render_comparison(" and ".join(names), overlay_curves(found), rows, names)
         page.write_text(html, encoding="utf-8", errors="replace")

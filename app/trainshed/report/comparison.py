@@ -9,6 +9,7 @@ from trainshed.report.load import RunData
 from trainshed.report.metrics import list_metrics
 from trainshed.report.plots import Chart, Series
 from trainshed.report.provenance import list_provenance
+from trainshed_api.redaction import is_secret, without_password
 from trainshed_api.spechash import flatten
 
 SECTIONS = ("result", "file", "data", "code", "versions", "machine")
@@ -30,15 +31,29 @@ def labels(runs: Sequence[RunData]) -> list[str]:
     return names if len(set(names)) == len(names) else [str(run.folder) for run in runs]
 
 
-def list_differences(runs: Sequence[RunData]) -> list[Difference]:
-    """Return all facts in which runs differ, results first."""
-    found = [dict(_facts(run)) for run in runs]
+def list_differences(runs: Sequence[RunData], states: Sequence[str]) -> list[Difference]:
+    """Return all facts in which runs differ, results first.
+
+    Args:
+        runs: to compare.
+        states: of their last attempts.
+    """
+    found = [dict(_facts(run, state)) for run, state in zip(runs, states, strict=True)]
     facts = dict.fromkeys(fact for each in found for fact in each)
     every = [
         Difference(*fact, tuple(each.get(fact, MISSING) for each in found))
         for fact in sorted(facts, key=lambda fact: SECTIONS.index(fact[0]))
     ]
-    return [each for each in every if len(set(each.values)) > 1]
+    return [_without_secrets(each) for each in every if len(set(each.values)) > 1]
+
+
+def _without_secrets(found: Difference) -> Difference:
+    """Return a difference without values that may be a key or a password."""
+    if found.fact.startswith("spec.env.") or is_secret(found.fact):
+        shown = [each if each == MISSING else "differs" for each in found.values]
+    else:
+        shown = [without_password(each) for each in found.values]
+    return replace(found, values=tuple(shown))
 
 
 def overlay_curves(runs: Sequence[RunData]) -> list[Chart]:
@@ -64,10 +79,10 @@ def _series(series: Series, label: str, number: int) -> Series:
     return replace(series, label=name, colour=number % NUM_COLOURS, strokes=drawn or series.strokes)
 
 
-def _facts(run: RunData) -> Iterator[tuple[tuple[str, str], str]]:
+def _facts(run: RunData, state: str) -> Iterator[tuple[tuple[str, str], str]]:
     """Yield section and name of each fact, and its value."""
     result = run.result
-    yield ("result", "outcome"), result.outcome if result else "Running"
+    yield ("result", "outcome"), result.outcome if result else state
     if result:
         yield ("result", "steps"), say_count(result.step)
         yield ("result", "wall time"), say_duration(result.wall_seconds)
