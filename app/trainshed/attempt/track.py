@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 from trainshed.attempt import resume
+from trainshed_api.redaction import is_secret, without_password
 from trainshed_api.spechash import canonical_json
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def begin_tracking(prepared: Prepared, number: int, record: RunRecord) -> Tracki
     if spec is None:
         return None
     from trainshed.tracking.session import Tracking, trackers_of
-    from trainshed.tracking.tracker import TrackedRun
+    from trainshed.tracking.tracker import TrackedRun, parameter_name
 
     first = min([*resume.ancestors_of(prepared, number), number])
     # A run that was deleted, or that started over, is another one under the same name.
@@ -52,7 +53,7 @@ def begin_tracking(prepared: Prepared, number: int, record: RunRecord) -> Tracki
         folder=prepared.folder.at,
         first=first,
         attempt=number,
-        parameters=dict(_leaves(parameters, "")),
+        parameters={parameter_name(path): each for path, each in _leaves(parameters)},
         facts=dict(_facts(prepared, record)),
     )
     return Tracking(list(trackers_of(spec)), run)
@@ -87,10 +88,13 @@ def _facts(prepared: Prepared, record: RunRecord) -> Iterator[tuple[str, str]]:
         yield f"version.{name}", version
 
 
-def _leaves(value: JsonValue, path: str) -> Iterator[tuple[str, str | float]]:
-    """Yield the values below a path; lists and empty maps are written as JSON."""
+def _leaves(value: JsonValue, path: str = "") -> Iterator[tuple[str, str | float]]:
+    """Yield names and values below a path, without secrets; lists and empty maps as JSON."""
+    if is_secret(path):
+        return
     if isinstance(value, dict) and value:
         for key, item in value.items():
             yield from _leaves(item, f"{path}.{key}" if path else key)
     else:
-        yield path, value if isinstance(value, str | int | float) else json.dumps(value)
+        leaf = value if isinstance(value, str | int | float) else json.dumps(value)
+        yield path, without_password(leaf) if isinstance(leaf, str) else leaf

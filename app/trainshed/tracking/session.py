@@ -5,14 +5,13 @@ A tracker that is down or slow must not hold up the run: points wait in memory, 
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trainshed.tracking.tracker import SECONDS_TO_END, Point, TrackedRun, Tracker
+from trainshed.tracking.tracker import SECONDS_TO_END, Point, TrackedRun, Tracker, metric_name
 from trainshed_api.progress import Evaluated, Progress, Started
 
 if TYPE_CHECKING:
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 MOST_WAITING = 10_000
 SECONDS_BETWEEN_TRIES = 10.0
-# What all trackers accept in the name of a metric.
-_NOT_IN_NAMES = re.compile(r"[^\w\-./ ]", re.ASCII)
 
 
 def trackers_of(spec: TrackingSpec) -> Iterator[Tracker]:
@@ -197,7 +194,7 @@ def _values(event: Progress | Evaluated) -> Iterator[tuple[str, float]]:
         }
     for name, value in values.items():
         if value is not None:
-            yield _NOT_IN_NAMES.sub("_", name), value
+            yield metric_name(name), value
 
 
 def _unseen(points: Sequence[Point], last: dict[str, int]) -> Iterator[Point]:

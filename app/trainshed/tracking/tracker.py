@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 # A run that has ended waits no longer for all of its trackers.
 SECONDS_TO_END = 10.0
+_NOT_IN_NAMES = re.compile(r"[^\w\-./ ]", re.ASCII)
+_MOST_CHARACTERS = 250
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,17 @@ class TrackedRun:
     parameters: Mapping[str, str | float]
     facts: Mapping[str, str] = field(default_factory=dict)
     step: int = 0
+
+
+def metric_name(name: str) -> str:
+    """Return the name of a metric in characters that all trackers accept."""
+    return _NOT_IN_NAMES.sub("_", name)
+
+
+def parameter_name(path: str) -> str:
+    """Return the path of a parameter as a name that all trackers accept."""
+    # MLflow reads a name with slashes as a path, and refuses one that is not the shortest.
+    return metric_name(path).replace("/", "_")[:_MOST_CHARACTERS]
 
 
 class Tracker(Protocol):

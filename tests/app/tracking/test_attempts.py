@@ -50,7 +50,12 @@ def train_until(home: Path, step: int | None, *, fresh: bool = False) -> Left:
     read: JsonValue = {"format": "parquet", "path": "digits/train", "columns": ["image", "label"]}
     spec: dict[str, JsonValue] = {
         "train": f"{__name__}:train",
-        "config": {"learningRate": 0.001},
+        "config": {
+            "learningRate": 0.001,
+            "scale": {"layer[0]/": 0.5},
+            "hubToken": "hidden",
+            "url": "https://me:hidden@host/a",
+        },
         "epochs": EPOCHS,
         "batchSize": 479,
         "workers": {"count": 1, "resources": {"cpu": "500m"}},
@@ -73,6 +78,9 @@ def test_a_run_that_failed_twice_is_one_tracked_run(tmp_path: Path) -> None:
     assert losses[-1] == EPOCHS * STEPS_IN_EPOCH
     tables = read_tables(folder / "1")
     assert "| config.learningRate | 0.001 |" in tables["parameters"]
+    assert "| config.scale.layer_0__ | 0.5 |" in tables["parameters"]
+    assert "| config.url | https://host/a |" in tables["parameters"]
+    assert "hidden" not in str(tables)
     assert "| data.train.fingerprint | " in tables["run"]
     assert "| outcome | Succeeded |" in tables["result"]
     assert f"| report | {last.path}/report.html |" in tables["result"]
