@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -23,6 +24,13 @@ if TYPE_CHECKING:
 
 # Phases of a TrainingRun in which none of its Pods runs.
 AT_REST = ("Suspended", "Succeeded", "Failed")
+# What kubectl prints if the API server cannot be reached, or answers with 429 or 5xx.
+_NO_ANSWER = re.compile(
+    r"was refused - did you|connection (refused|reset|lost|timed out)|TLS handshake timeout"
+    r"|i/o timeout|Client\.Timeout|deadline exceeded|no route to host|network is unreachable"
+    r"|no such host|unexpected EOF|etcdserver:|unable to handle the request"
+    r"|Error from server \((InternalError|ServiceUnavailable|(Server)?Timeout|TooManyRequests)\)"
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +62,7 @@ class Kubectl:
             ClusterError: when it is not there, or the cluster does not answer.
         """
         there = replace(self, namespace=namespace or self.namespace)
-        return _status(there.get("trainingrun", name)[0])
+        return read_status(there.get("trainingrun", name)[0])
 
     def runs(self) -> list[tuple[str, TrainingRunStatus]]:
         """Return the name and the status of each TrainingRun of the namespace.
@@ -63,7 +71,7 @@ class Kubectl:
             ClusterError: when the cluster does not answer.
         """
         found = self.get("trainingrun")
-        return [(str(as_object(each["metadata"])["name"]), _status(each)) for each in found]
+        return [(str(as_object(each["metadata"])["name"]), read_status(each)) for each in found]
 
     def suspend(self, name: str) -> None:
         """Have the controller stop a run after a checkpoint and release its resources.
@@ -145,11 +153,21 @@ class Kubectl:
             said = f"the cluster did not answer within {self.seconds:.0f} s"
             raise ClusterError(said, EXIT_TRY_AGAIN) from None
         if done.returncode:
-            raise ClusterError(done.stderr.strip() or done.stdout.strip(), EXIT_INVALID)
+            said = done.stderr.strip() or done.stdout.strip()
+            if _NO_ANSWER.search(said):
+                # The lines before the last one are from kubectl's own tries.
+                said = f"the cluster does not answer: {said.splitlines()[-1]}"
+                raise ClusterError(said, EXIT_TRY_AGAIN)
+            raise ClusterError(said, EXIT_INVALID)
         return done.stdout
 
 
-def _status(found: JsonObject) -> TrainingRunStatus:
+def read_status(found: JsonObject) -> TrainingRunStatus:
+    """Return the status of a TrainingRun.
+
+    Raises:
+        ClusterError: if another release wrote it in another form.
+    """
     try:
         return TrainingRunStatus.model_validate(found.get("status") or {})
     except ValidationError as error:

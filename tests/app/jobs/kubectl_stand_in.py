@@ -7,12 +7,18 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-# Answers by the first words of its command line, and writes down each of these.
+# Answers by the first words of its command line, and writes down each of these. The files
+# apply_error, get_error and first_run answer once.
 KUBECTL = """#!/bin/sh
 printf '%s\\n' "$*" >> {here}/asked
+refuse() {{ if [ -f {here}/"$1" ]; then cat {here}/"$1" >&2; rm {here}/"$1"; exit 1; fi; }}
 case "$*" in
+  *apply*) refuse apply_error ;;
   *"get pod"*) cat {here}/pods ;;
-  *"get trainingrun digits"*) cat {here}/run ;;
+  *"get trainingrun digits"*)
+    refuse get_error
+    if [ -f {here}/first_run ]; then cat {here}/first_run; rm {here}/first_run
+    else cat {here}/run; fi ;;
   *"get trainingrun"*) cat {here}/runs ;;
   *exec*) cat {here}/log ;;
 esac
@@ -35,7 +41,8 @@ def make_object(phase: str, name: str = "digits") -> dict[str, JsonValue]:
         "attempts": [attempt],
         "progress": progress,
     }
-    return {"metadata": {"name": name}, "status": status}
+    spec: dict[str, JsonValue] = {"suspend": phase == "Suspended"}
+    return {"metadata": {"name": name}, "spec": spec, "status": status}
 
 
 def write_kubectl(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
