@@ -29,7 +29,7 @@ from trainshed.planning.cluster_capacity import (
 from trainshed.planning.ignored_fields import find_unheeded
 from trainshed.ray_train import ray_cluster
 from trainshed.storage.arrow_filesystem import as_ray_has_it
-from trainshed.storage.run_folder import LOG, RECORD, RESULT, ROWS
+from trainshed.storage.run_folder import LOG, RECORD, RESULT, ROWS, read_record
 from trainshed_api.frameworks import RULES as FRAMEWORKS
 from trainshed_api.names import (
     EXIT_APPLICATION,
@@ -150,14 +150,20 @@ def _disk_cache(launch: Launch, driver: AttemptMonitor) -> DiskCache:
     from trainshed.data.loader.disk_cache import DiskCache
 
     prepared, attempt = launch.prepared, driver.attempt
-    earlier = rows_before(prepared, attempt.number)
+    earlier = tuple(rows_before(prepared, attempt.number))
     is_resumed = launch.resume_from is not None
     cached = [plan for plan in prepared.plans.values() if plan.cache == "disk"]
     whole = {plan.name for plan in cached if plan.is_made_whole}
     if cached and (left := delete_left_rows(prepared.folder, attempt.number, earlier, whole)):
         driver.show(WarningEvent(time=time.time(), message=left))
     code = prepared.spec.code.model_dump_json(by_alias=True, exclude_defaults=True)
-    return DiskCache(attempt.folder / ROWS, tuple(earlier), code, is_resumed)
+    own = read_record(attempt.folder)
+    of_same_code = tuple(
+        each
+        for each in earlier
+        if own and (record := read_record(each.parent)) and record.code == own.code
+    )
+    return DiskCache(attempt.folder / ROWS, earlier, code, is_resumed, of_same_code)
 
 
 def begin_to_feed(

@@ -142,8 +142,8 @@ def test_an_attempt_makes_only_the_files_that_one_before_it_did_not(
     shutil.rmtree(missing)
     before = {each.name: each.stat().st_mtime_ns for each in left}
 
-    cut = DiskCache(Disk(tmp_path / "2"), (Disk(tmp_path / "1"),), is_resumed=False)
-    second = Here(plan, cut)
+    earlier = (Disk(tmp_path / "1"),)
+    second = Here(plan, DiskCache(Disk(tmp_path / "2"), earlier, "", False, earlier))
 
     at = make_pass(world_size=1, batch_size=5)
     assert second.counts() == first
@@ -151,6 +151,20 @@ def test_an_attempt_makes_only_the_files_that_one_before_it_did_not(
     assert {each.name: each.stat().st_mtime_ns for each in left} == before
     assert len(list(rows.glob("part-*"))) == len(first) + 1  # the damaged one stays
     assert not (tmp_path / "2").exists()
+
+
+@pytest.mark.parametrize("is_cut_short", [True, False])
+def test_an_attempt_with_other_files_of_code_makes_all_files(
+    folder: Path, tmp_path: Path, is_cut_short: bool
+) -> None:
+    plan = planned(folder)
+    Here(plan, DiskCache(Disk(tmp_path / "1"))).counts()
+    if is_cut_short:
+        (tmp_path / "1" / "train" / ROWS_LIST).unlink()
+
+    Here(plan, DiskCache(Disk(tmp_path / "2"), (Disk(tmp_path / "1"),), "", False)).counts()
+
+    assert (tmp_path / "2" / "train" / ROWS_LIST).exists()
 
 
 def test_rows_of_other_columns_are_made_again(folder: Path, tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
 """Caches a dataset as parquet on the run's storage: one file per fragment, in order.
 
-Rows of files are made once for all attempts, and an attempt that was stopped while it made them
-leaves those that it has to the next. Rows of functions and groups are reused by attempts that
-resume from a checkpoint only, as a function may return others. Other code makes the rows again,
-except in the middle of an epoch, whose rows must not change.
+Rows of files are made once for all attempts with the same code, and an attempt that was stopped
+while it made them leaves those that it has to the next. Rows of functions and groups are reused by
+attempts that resume from a checkpoint only, as a function may return others. Other code makes the
+rows again, except in the middle of an epoch, whose rows must not change.
 """
 
 from __future__ import annotations
@@ -43,12 +43,20 @@ class DiskCache:
         earlier: folders of the attempts that this one goes on with, newest first.
         code: identity of the code that makes the rows, from `spec.code`.
         is_resumed: whether the attempt resumes from a checkpoint.
+        of_same_code: those of `earlier` that ran the same files of the user's code.
     """
 
     folder: Folder
     earlier: tuple[Folder, ...] = ()
     code: str = ""
     is_resumed: bool = True
+    of_same_code: tuple[Folder, ...] = ()
+
+    def folders(self, plan: DatasetPlan) -> tuple[Folder, ...]:
+        """Return the folders in which all rows of a dataset may be."""
+        if self.is_resumed:
+            return (self.folder, *self.earlier)
+        return (self.folder, *(() if plan.is_made_whole else self.of_same_code))
 
 
 class KeptFile(Record):
@@ -77,9 +85,7 @@ def kept_on(disk_cache: DiskCache, plan: DatasetPlan, warn: Callable[[str], None
         warn: reports problems that do not end the run.
     """
     identity = _identity(plan)
-    is_reused = disk_cache.is_resumed or not plan.is_made_whole
-    folders = (disk_cache.folder, *(disk_cache.earlier if is_reused else ()))
-    for folder in folders:
+    for folder in disk_cache.folders(plan):
         found = _found(folder / plan.name, identity)
         if found and found.code != disk_cache.code:
             if not (plan.kept and plan.kept.under_way):
@@ -93,7 +99,8 @@ def kept_on(disk_cache: DiskCache, plan: DatasetPlan, warn: Callable[[str], None
             return _as_blocks(folder / plan.name, found)
     started = time.perf_counter()
     digest = hashlib.sha256(f"{identity} {disk_cache.code}".encode()).hexdigest()
-    folder, files = _made(plan, [each / plan.name for each in folders], f"part-{digest[:16]}-")
+    parents = [each / plan.name for each in (disk_cache.folder, *disk_cache.of_same_code)]
+    folder, files = _made(plan, parents, f"part-{digest[:16]}-")
     made = KeptFiles(identity=identity, code=disk_cache.code, files=files)
     folder.delete(ROWS_LIST)  # the files are damaged
     folder.create(ROWS_LIST, made.to_line().encode())
