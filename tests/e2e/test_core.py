@@ -317,6 +317,10 @@ def test_an_uninstall_stops_a_live_run_and_leaves_runs_storage_and_kinds(runs: R
     assert bundle.kubectl("get", "trun", "living", "-ojsonpath={.spec.suspend}") == "true"
     left = {"persistentvolumeclaim/trainshed-storage"}
     left.update(bundle.kubectl("get", "trun", "-oname").split())
+    # A run on a cluster of its own has a policy until it is deleted.
+    policies = bundle.kubectl("get", "networkpolicies", "-ltrainshed.dev/run", "-oname").split()
+    assert [name.split("/")[1].rsplit("-", 1)[0] for name in policies] == ["own"]
+    left.update(policies)
     if uses_real_operator():
         left.add("lease.coordination.k8s.io/ray-operator-leader")  # its own; no chart names it
     # What the Pods' owners owned goes a moment after them.
