@@ -55,6 +55,10 @@ CASES = {
     "a Redis without a port": Case(
         "gcsFaultTolerance: {redisAddress: redis}", ("/gcsFaultTolerance/redisAddress",)
     ),
+    "a password of no Redis": Case(
+        "gcsFaultTolerance: {passwordSecret: redis}",
+        ("gcsFaultTolerance.redisAddress: got nothing",),
+    ),
     "a tag that is none": Case(
         "image: {tag: 'bad tag!'}", ("image.tag", '"bad tag!"', "letters, digits")
     ),

@@ -252,6 +252,14 @@
 {{- end -}}
 {{- end -}}
 
+{{/* Takes $. */}}
+{{- define "trainshed.checkRedis" -}}
+{{- $redis := .Values.gcsFaultTolerance -}}
+{{- if and (or $redis.passwordSecret $redis.to) (not $redis.redisAddress) -}}
+{{- fail "gcsFaultTolerance.redisAddress: got nothing; expected HOST:PORT, because passwordSecret or to is set. Set it, or remove them" -}}
+{{- end -}}
+{{- end -}}
+
 {{/* KubeRay's mTLS is behind a feature gate. Takes $. */}}
 {{- define "trainshed.checkTls" -}}
 {{- $operator := index .Values "kuberay-operator" -}}
