@@ -9,6 +9,12 @@ REDIS = (
     "--set=gcsFaultTolerance.redisAddress=redis.databases.svc:6380",
     "--set=gcsFaultTolerance.passwordSecret=redis",
 )
+ROUTE = (
+    "--set=dashboard.httpRoute.enabled=true",
+    "--set=dashboard.httpRoute.parentRefs[0].name=public",
+    "--set=dashboard.httpRoute.parentRefs[0].namespace=gateways",
+    "--set=dashboard.httpRoute.hostnames[0]=ray.internal.example.com",
+)
 SERVICE = "trainshed-head-svc"
 
 
@@ -18,8 +24,12 @@ def cluster_of(objects: list[Object]) -> Object:
 
 
 def default_class(objects: list[Object]) -> Object:
+    return class_of(objects, "default")
+
+
+def class_of(objects: list[Object], name: str) -> Object:
     maps = {text(each, "metadata", "name"): each for each in of_kind(objects, "ConfigMap")}
-    return table(yaml.safe_load(text(maps["trainshed-classes"], "data", "classes.yaml")), "default")
+    return table(yaml.safe_load(text(maps["trainshed-classes"], "data", "classes.yaml")), name)
 
 
 def worker_of(cluster: Object) -> Object:
@@ -42,7 +52,7 @@ def test_an_ingress_leads_to_the_dashboard_by_its_host_and_certificate(renderer:
 
 
 def test_a_route_of_a_gateway_leads_there_too(renderer: Renderer) -> None:
-    [route] = of_kind(renderer.render(EXPOSED), "HTTPRoute")
+    [route] = of_kind(renderer.render(EXPOSED, *ROUTE), "HTTPRoute")
 
     assert table(route, "spec") == {
         "parentRefs": [{"name": "public", "namespace": "gateways"}],
@@ -70,6 +80,19 @@ def test_rays_nodes_speak_tls_in_every_cluster_of_the_release(renderer: Renderer
     for find in (cluster_of, default_class):
         assert find(exposed)["tlsOptions"] == {"enabled": True}
         assert "tlsOptions" not in find(plain)
+
+
+def test_a_class_of_the_user_speaks_tls_unless_it_says_otherwise(renderer: Renderer) -> None:
+    classes = (
+        '--set-json=controller.classes.silent={"headGroupSpec": {}}',
+        '--set-json=controller.classes.clear={"headGroupSpec": {}}',
+        "--set=controller.classes.clear.tlsOptions.enabled=false",
+    )
+    exposed, plain = (renderer.render(file, *classes) for file in (EXPOSED, PLAIN))
+
+    assert class_of(exposed, "silent")["tlsOptions"] == {"enabled": True}
+    assert class_of(exposed, "clear")["tlsOptions"] == {"enabled": False}
+    assert "tlsOptions" not in class_of(plain, "silent")
 
 
 def test_workers_survive_a_new_head_where_redis_has_the_clusters_state(renderer: Renderer) -> None:

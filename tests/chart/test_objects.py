@@ -42,7 +42,7 @@ WANT: dict[str, dict[str, int]] = {
     "monitoring-values.yaml": {"PodMonitor": 3, "PrometheusRule": 1, "ConfigMap": 3},
     "open-network-values.yaml": {"NetworkPolicy": 0},
     "rdma-values.yaml": {},
-    "exposed-values.yaml": {"Ingress": 1, "HTTPRoute": 1},
+    "exposed-values.yaml": {"Ingress": 1},
 }
 GROUPS = {
     "two-gpu-groups-values.yaml": ["a100", "cpu", "slice"],

@@ -62,8 +62,8 @@ who asks for the class asks for what the image has. Takes (list $ IMAGE), IMAGE 
 {{- end -}}
 
 {{/*
-A class of the user's own. What it leaves out of protection is added: a token of each cluster's own, the labels that
-the NetworkPolicies select, a ServiceAccount without rights, and the security context of Pod Security "restricted".
+A class of the user's own. What it leaves out of protection is added: a token of each cluster's own, TLS where the
+release has it, the labels that the NetworkPolicies select, a ServiceAccount without rights, and the security context of Pod Security "restricted".
 Its workers follow their head as those of the release do, where the class does not say otherwise. Takes (list $ SPEC),
 a RayClusterSpec.
 */}}
@@ -72,6 +72,9 @@ a RayClusterSpec.
 {{- $spec := deepCopy (index . 1) -}}
 {{- $_ := set $spec "rayVersion" (default $root.Values.ray.version $spec.rayVersion) -}}
 {{- $_ := set $spec "authOptions" (default (dict "mode" "token") $spec.authOptions) -}}
+{{- if and $root.Values.ray.tls (not $spec.tlsOptions) -}}
+{{- $_ := set $spec "tlsOptions" (dict "enabled" true) -}}
+{{- end -}}
 {{- $head := default dict $spec.headGroupSpec -}}
 {{- range $group := prepend (default list $spec.workerGroupSpecs) $head -}}
 {{- $_ := set $group "template" (include "trainshed.closedPod" (list $root $group.template) | fromYaml) -}}
