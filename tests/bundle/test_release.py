@@ -1,6 +1,8 @@
 """A release: what its workflow builds and may do, and what it says of origin and licenses."""
 
 import re
+import shutil
+import subprocess
 from importlib import metadata
 from pathlib import Path
 
@@ -50,11 +52,44 @@ def test_every_image_is_joined_and_signed() -> None:
     assert sorted(name.replace("$version", version()) for name in joined) == sorted(want)
 
 
+def test_a_release_is_published_by_the_digests_of_its_run_and_can_be_published_again(
+    tmp_path: Path,
+) -> None:
+    # The script itself, with stand-ins for the programs that it calls.
+    for folder in ("bin", "hack", "digests", "dist"):
+        (tmp_path / folder).mkdir()
+    for path in ("hack/publish.sh", "pyproject.toml"):
+        shutil.copy(ROOT / path, tmp_path / path)
+    for image in MATRIX["image"]:
+        for platform in MATRIX["platform"]:
+            name = f"{image['name']}{image['suffix']}-{platform['name']}"
+            (tmp_path / "digests" / name).write_text(f"sha256:{name}\n")
+    for name in ("docker", "cosign", "helm", "gh", "uv"):
+        program = tmp_path / "bin" / name
+        program.write_text(f'#!/bin/sh\necho {name} "$@" >>"$LOG"\n')
+        program.chmod(0o755)
+    (tmp_path / "hack" / "find-uv.sh").write_text("#!/bin/sh\necho uv\n")
+    (tmp_path / "hack" / "find-uv.sh").chmod(0o755)
+    log = tmp_path / "log"
+    programs = f"{tmp_path / 'bin'}:/usr/bin:/bin"
+
+    subprocess.run(
+        [tmp_path / "hack" / "publish.sh"], env={"PATH": programs, "LOG": str(log)}, check=True
+    )
+
+    called = log.read_text().splitlines()
+    at = "ghcr.io/trainshed/app@sha256:app-xgboost-"
+    assert any(line.endswith(f":{version()}-xgboost {at}amd64 {at}arm64") for line in called)
+    assert called[-1].startswith("uv publish ")
+    assert "--check-url https://pypi.org/simple/" in called[-1]
+
+
 def test_only_the_job_that_signs_has_an_identity() -> None:
     rights = {name: job["permissions"] for name, job in RELEASE["jobs"].items()}
 
     assert RELEASE["permissions"] == {}
     assert rights == {
+        "build": {"contents": "read"},
         "images": {"contents": "read", "packages": "write"},
         "publish": {"contents": "write", "packages": "write", "id-token": "write"},
     }
