@@ -111,7 +111,7 @@ def documents_in(page: Path, text: str) -> Iterator[dict[str, JsonValue]]:
 
 def commands_in(page: Path) -> Iterator[list[str]]:
     """Yield the words of each command of consoles, workflows and texts."""
-    text = page.read_text("utf-8")
+    text = page.read_text("utf-8").replace("\\\n", " ")
     lines = re.findall(r"^ *(?:\$ |- run: )(.*)$", text, re.MULTILINE)
     for line in lines:
         lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;")
