@@ -109,7 +109,7 @@ def test_the_page_shows_figures_and_nothing_of_them_is_markup(place: Folder) -> 
 
     page = write_page(run)
 
-    assert "What was mistaken valid: 17 of 20 right, 85 %" in page.text
+    assert "Confusion matrix valid: 17 of 20 right, 85 %" in page.text
     assert "<dog>" in page.text
     assert "<i>x</i>" in page.text
     assert page.unclosed == []
