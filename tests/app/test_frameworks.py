@@ -68,8 +68,8 @@ def test_torch_on_gpus_comes_together_by_nccl() -> None:
 @pytest.mark.parametrize(
     ("in_cluster", "want"),
     [
-        (False, r"xgboost is not; pip install 'trainshed\[xgboost\]' brings it"),
-        (True, r"xgboost is not; an image with the tag [\d.]+-xgboost has it: set the chart's"),
+        (False, r'xgboost is missing; run pip install "xgboost[^ ]+"$'),
+        (True, r"xgboost is missing; an image with the tag [\d.]+-xgboost has it: set the chart's"),
     ],
 )
 def test_a_framework_that_is_not_installed_is_said_with_what_has_it(

@@ -23,9 +23,10 @@ from trainshed_api.errors import Problem, SpecError
     help="Also write a page with their curves: FILE.html.",
 )
 def compare(runs: tuple[str, ...], output: str, page: Path | None) -> None:
-    """Show in what runs differ: result, file, data, code and versions.
+    """Show the differences between runs.
 
-    RUN is a run's name, its TrainingRun file, or the path or address of its folder.
+    It compares result, file, data, code, versions and machine. RUN is a run's name, its TrainingRun
+    file, or the path or address of its folder.
     """
     from rich.table import Table
     from rich.text import Text

@@ -28,7 +28,7 @@ COMMANDS = (
     ("render", "render", "Print the RayJob that the controller would create for FILE."),
     ("why", "why", "Say why a run failed, waits or is slow, and which command to type next."),
     ("report", "report", "Write report.html into FOLDER, the path or bucket address of a run."),
-    ("compare", "compare", "Show in what runs differ: result, file, data, code and versions."),
+    ("compare", "compare", "Show the differences between runs."),
     ("data", "data", "Inspect rows and write them as Parquet."),
     ("storage", "storage", "Manage the folder or bucket that holds runs."),
     ("apply", "apply", "Check FILE, upload its code.workingDir, apply it, and follow the run."),

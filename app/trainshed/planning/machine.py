@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import requires, version
 from typing import TYPE_CHECKING
 
 from trainshed.data.sampler.sizes import CacheMemory, WorkerNode
@@ -109,12 +109,13 @@ def check_framework(name: FrameworkName, in_cluster: bool) -> None:
     """
     module = RULES[name].module
     if importlib.util.find_spec(module) is None:
-        how = f"pip install 'trainshed[{name}]' brings it"
+        extra = [each.split(";") for each in requires("trainshed") or () if f'"{name}"' in each]
+        how = "run pip install " + " ".join(f'"{package.strip()}"' for package, _ in extra)
         if in_cluster:
             how = (
                 f"an image with the tag {version('trainshed')}-{name} has it: set the chart's "
                 "image.tag, or name a class of controller.classImages in "
                 "spec.cluster.dedicated.class"
             )
-        expected = f"what is installed here: {module} is not; {how}"
+        expected = f"an installed framework: {module} is missing; {how}"
         raise SpecError([Problem("spec.framework", name, expected)])
