@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from trainshed.jobs.cluster_error import ClusterError
-from trainshed.jobs.kubectl import AT_REST, say_status
+from trainshed.jobs.kubectl import say_status
 from trainshed.jobs.local_runs import find_logs, read_local_run, read_result, stop_local
 from trainshed.report.load import AttemptHistory, read_run
 from trainshed.storage.run_folder import RunFolder
@@ -115,8 +115,8 @@ class ObjectTarget:
 
     def ended(self) -> str | None:
         """Return the phase if it is another than Succeeded, also of a suspended run."""
-        status = self.cluster.status(self.name, None)
-        if status.phase not in AT_REST:
+        status = self.cluster.resting(self.name)
+        if status is None:
             return None
         return "" if status.phase == SUCCEEDED else say_status(status)
 

@@ -195,7 +195,7 @@ class TrainingRun:
         context: str | None = None,
         storage: str | None = None,
     ) -> None:
-        """Upload the code of the run and apply it to Kubernetes by kubectl.
+        """Upload the code of the run and apply it to Kubernetes by kubectl; a stopped run resumes.
 
         From here on `wait`, `stop`, `metrics` and `logs` are those of the object.
 
@@ -234,7 +234,8 @@ class TrainingRun:
     def metrics(self) -> DataFrame:
         """Return all metrics so far: a row for each report and evaluation, a column for each name.
 
-        Steps that were lost and done again are in it once.
+        Steps that were lost and done again are in it once. Of a job or an object they are those of
+        the last attempt, while its Ray head exists.
         """
         from pandas import DataFrame
 
@@ -265,7 +266,8 @@ def follow_command(command: Sequence[str], text: str, take: Callable[[str], None
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
+        encoding="utf-8",
+        errors="replace",
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
         start_new_session=True,
     ) as child:

@@ -5,24 +5,31 @@ import json
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import trainshed
 from tests.app.alone import train_alone
-from tests.app.jobs.kubectl_stand_in import write_kubectl
+from tests.app.jobs.kubectl_stand_in import make_object, write_kubectl
 from tests.app.jobs.server import Reply, serve
 from tests.app.report.pages import ParsedPage
 from tests.builders_run import make_evaluated, make_progress, make_started
 from tests.bundle.repository import ROOT
+from trainshed.jobs.kubectl import Kubectl
 from trainshed.report.load import AttemptHistory
 from trainshed.report.metric_rows import metric_rows
 from trainshed.report.notebook import NotebookDisplay
 from trainshed.storage.run_folder import LOG, RunFolder
+from trainshed.targets import ObjectTarget
 from trainshed.training_run import follow_command
 from trainshed_api.errors import SpecError
+from trainshed_api.json_object import as_object
 from trainshed_api.names import EXIT_INTERRUPTED, EXIT_INVALID
 from trainshed_api.v1alpha1 import TrainingRunSpec
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 NOTEBOOK = ROOT / "examples" / "quickstart.ipynb"
 
@@ -65,6 +72,18 @@ def test_the_notebook_runs(
 def test_a_mistake_is_said_as_of_a_file() -> None:
     with pytest.raises(SpecError, match=r'spec.precision: got "double"; expected one of'):
         trainshed.TrainingRun("a", {"train": "m:train", "precision": "double"})
+
+
+def test_a_name_that_is_no_text_is_refused() -> None:
+    config: dict[str, JsonValue] = {"config": {1: 2}}  # type: ignore[dict-item]
+    with pytest.raises(SpecError, match=r"spec.config: got the name 1; expected names that are"):
+        trainshed.TrainingRun("a", config)
+
+
+def test_lines_that_are_not_utf8_are_taken() -> None:
+    lines: list[str] = []
+    follow_command(["printf", r"a\377\n"], "", lines.append)
+    assert lines == ["a\N{REPLACEMENT CHARACTER}"]
 
 
 def test_a_typed_spec_is_that_of_the_file(tmp_path: Path) -> None:
@@ -146,10 +165,23 @@ def test_an_applied_run_is_waited_for_and_read_in_its_cluster(
 
     asked = (world / "asked").read_text().splitlines()
     assert asked[0] == "-n team apply -f -"
+    assert json.loads((world / "applied").read_text())["spec"]["suspend"] is False
     assert run.logs().splitlines() == lines
     assert run.metrics()["step"].tolist() == [10]
     with pytest.raises(trainshed.TrainingFailedError, match="Suspended"):
         run.wait()
+
+
+def test_a_status_from_before_the_last_change_ends_no_wait(world: Path) -> None:
+    seen = make_object("Suspended")
+    as_object(seen["metadata"])["generation"] = 3
+    (world / "run").write_text(json.dumps(seen))
+    target = ObjectTarget(Kubectl(None, "team"), "digits")
+    assert target.ended() is None
+
+    as_object(seen["status"])["observedGeneration"] = 3
+    (world / "run").write_text(json.dumps(seen))
+    assert target.ended() == "Suspended, step 5 of 10, loss 0.5"
 
 
 def test_a_submitted_run_is_waited_for_and_read_in_its_cluster(

@@ -90,10 +90,13 @@ def _list_jobs(access: DashboardAccess) -> None:
 def _list_objects(cluster: Kubectl, named: str | None) -> None:
     from trainshed.jobs.kubectl import say_status
 
-    runs = [(named, cluster.status(named, None))] if named else cluster.runs()
+    runs = cluster.runs(*[named] if named else [])
     width = max((len(name) for name, _ in runs), default=0)
     for name, status in runs:
-        click.echo(f"{name:<{width}}  attempt {status.attempt}  {say_status(status)}")
+        if isinstance(status, ClusterError):
+            click.echo(f"{name:<{width}}  {status}")
+        else:
+            click.echo(f"{name:<{width}}  attempt {status.attempt}  {say_status(status)}")
 
 
 def _list_local(named: str | None, storage: str | None) -> None:
@@ -127,7 +130,7 @@ def _list_local(named: str | None, storage: str | None) -> None:
 @click.option(
     "--tail",
     type=click.IntRange(min=1),
-    help="Last lines of each log of a FOLDER. Default: all lines.",
+    help="Last lines of each log of a FOLDER, or of a run in Kubernetes. Default: all lines.",
 )
 @kubernetes_options
 @access_options
@@ -146,13 +149,21 @@ def logs(  # noqa: PLR0913, PLR0917 - the options of a command
     events are JSON objects, one a line.
     """
     if cluster:
-        for line in cluster.log_lines(named, follow=follow):
+        if attempt is not None:
+            raise click.UsageError(
+                f"--attempt: got {attempt}; expected no value with -n: only the log of the last "
+                "attempt is in Kubernetes. Give the run's folder in storage instead of its name"
+            )
+        for line in cluster.log_lines(named, follow=follow, last=tail):
             click.echo(line, nl=False)
         return
     local = None if is_address(named) else _local(named)
     if local or is_place(named):
         if follow:
-            raise click.UsageError(f"--follow: got the folder {named}; expected a job ID")
+            expected = "the ID of a job, or -n and the name of a run in Kubernetes"
+            raise click.UsageError(
+                f"--follow: got {named}, a run on this machine or a folder; expected {expected}"
+            )
         from trainshed.cli import stored_logs
 
         stored_logs.show(local.folder if local else open_place(named), attempt, tail)
@@ -259,13 +270,17 @@ def _stop_local(run: LocalRun, *, no_wait: bool) -> None:
 
 
 def _stop_object(cluster: Kubectl, name: str, *, no_wait: bool) -> None:
-    from trainshed.jobs.kubectl import AT_REST, say_status
+    from trainshed.jobs.kubectl import say_status
 
+    status = cluster.resting(name)
+    if status and status.phase != "Suspended":
+        click.echo(f"{name} {say_status(status)}")
+        return
     cluster.suspend(name)
-    while not no_wait and (status := cluster.status(name, None)).phase not in AT_REST:
+    while not no_wait and (status := cluster.resting(name)) is None:
         time.sleep(SECONDS_BETWEEN_LOOKS)
-    said = "is stopping" if no_wait else say_status(status)
-    click.echo(f"{name} {said}. To resume it, set spec.suspend to false")
+    said = "is stopping" if no_wait or not status else say_status(status)
+    click.echo(f"{name} {said}. To resume it: trainshed apply FILE, or set spec.suspend to false")
 
 
 def _wait(jobs: Jobs, job_id: str) -> Job:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from trainshed.jobs.cluster_error import ClusterError
-from trainshed_api.json_object import as_object, objects
+from trainshed.storage.driver_identity import UID_DIGITS
+from trainshed_api.json_object import as_object, objects, text
 from trainshed_api.names import EXIT_INVALID, EXIT_TRY_AGAIN, SNAPSHOT_LINE
 from trainshed_api.status import TrainingRunStatus
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from trainshed_api.json_object import JsonObject
 
 # Phases of a TrainingRun in which none of its Pods runs.
-AT_REST = ("Suspended", "Succeeded", "Failed")
+_AT_REST = ("Suspended", "Succeeded", "Failed")
 # What kubectl prints if the API server cannot be reached, or answers with 429 or 5xx.
 _NO_ANSWER = re.compile(
     r"was refused - did you|connection (refused|reset|lost|timed out)|TLS handshake timeout"
@@ -64,14 +65,27 @@ class Kubectl:
         there = replace(self, namespace=namespace or self.namespace)
         return read_status(there.get("trainingrun", name)[0])
 
-    def runs(self) -> list[tuple[str, TrainingRunStatus]]:
-        """Return the name and the status of each TrainingRun of the namespace.
+    def resting(self, name: str) -> TrainingRunStatus | None:
+        """Return the status of a run that has ended or is suspended; None until then.
+
+        A status from before the last change of the run does not count.
+
+        Raises:
+            ClusterError: when it is not there, or the cluster does not answer.
+        """
+        found = self.get("trainingrun", name)[0]
+        status, generation = read_status(found), as_object(found["metadata"]).get("generation")
+        is_old = isinstance(generation, int) and status.observed_generation < generation
+        return None if is_old or status.phase not in _AT_REST else status
+
+    def runs(self, *names: str) -> list[tuple[str, TrainingRunStatus | ClusterError]]:
+        """Return name and status of these TrainingRuns, or of all; an error for an unread status.
 
         Raises:
             ClusterError: when the cluster does not answer.
         """
-        found = self.get("trainingrun")
-        return [(str(as_object(each["metadata"])["name"]), read_status(each)) for each in found]
+        found = self.get("trainingrun", *names)
+        return [(text(as_object(each["metadata"]), "name"), _readable(each)) for each in found]
 
     def suspend(self, name: str) -> None:
         """Have the controller stop a run after a checkpoint and release its resources.
@@ -82,28 +96,39 @@ class Kubectl:
         patch = json.dumps({"spec": {"suspend": True}})
         self._run(["patch", "trainingrun", name, "--type", "merge", "-p", patch], None)
 
-    def log_lines(self, name: str, *, follow: bool = False) -> Iterator[str]:
+    def log_lines(
+        self, name: str, *, follow: bool = False, last: int | None = None
+    ) -> Iterator[str]:
         """Yield what the driver of a run's last attempt has printed, from the head of its cluster.
 
         Args:
             name: of the run.
             follow: go on until the driver ends.
+            last: so many lines at most; None for all.
 
         Raises:
             ClusterError: when there is no attempt, or its Ray head is gone.
         """
-        attempts = self.status(name, None).attempts
+        found = self.get("trainingrun", name)[0]
+        attempts = read_status(found).attempts
         if not attempts:
             raise ClusterError(f"{name} has no attempt yet", EXIT_TRY_AGAIN)
         selector = f"ray.io/node-type=head,ray.io/cluster={attempts[-1].ray_cluster}"
         head = self._run(["get", "pod", "-l", selector, "-o", "name"], None).split()
         if not head:
-            said = f"the Ray head of {name} is gone. Its logs are in storage: trainshed logs FOLDER"
+            metadata = as_object(found["metadata"])
+            folder = f"{text(metadata, 'namespace')}/{name}-{text(metadata, 'uid')[:UID_DIGITS]}"
+            said = (
+                f"the Ray head of {name} is gone. Its logs are in storage: trainshed logs "
+                f"STORAGE/{folder}; its metrics: trainshed report STORAGE/{folder}"
+            )
             raise ClusterError(said, EXIT_INVALID)
         file = f"/tmp/ray/session_latest/logs/job-driver-{attempts[-1].job_id}.log"
-        tail = ["tail", "-n", "+1", *["-F"] * follow, file]
+        tail = ["tail", "-n", str(last or "+1"), *["-F"] * follow, file]
         command = ["kubectl", *self._options, "exec", head[0], "--", *tail]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as printing:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, encoding="utf-8", errors="replace"
+        ) as printing:
             for line in printing.stdout or ():
                 yield line
                 if line.startswith(SNAPSHOT_LINE):  # the last of a driver under a controller
@@ -137,13 +162,14 @@ class Kubectl:
         except ClusterError:
             return self._run(words, None).splitlines()
 
-    def _run(self, words: Sequence[str], text: str | None) -> str:
+    def _run(self, words: Sequence[str], content: str | None) -> str:
         try:
             done = subprocess.run(
                 ["kubectl", *self._options, *words],
-                input=text,
+                input=content,
                 capture_output=True,
-                text=True,
+                encoding="utf-8",
+                errors="replace",
                 check=False,
                 timeout=self.seconds,
             )
@@ -173,6 +199,13 @@ def read_status(found: JsonObject) -> TrainingRunStatus:
     except ValidationError as error:
         said = f"the status of a TrainingRun is of another release: {error.errors()[0]['msg']}"
         raise ClusterError(said, EXIT_INVALID) from error
+
+
+def _readable(found: JsonObject) -> TrainingRunStatus | ClusterError:
+    try:
+        return read_status(found)
+    except ClusterError as error:
+        return error
 
 
 def say_status(status: TrainingRunStatus) -> str:

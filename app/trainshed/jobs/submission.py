@@ -11,6 +11,7 @@ from trainshed.planning.paths import home_of, locate
 from trainshed.retry import READS
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.job import render_runtime_env
+from trainshed_api.json_object import as_object
 from trainshed_api.loading import set_value
 from trainshed_api.names import JOB_ENTRYPOINT
 from trainshed_api.spechash import spec_hash
@@ -71,6 +72,9 @@ def apply_run(
         package, bucket = pack(folder), _storage_of(run, file, storage) / CODE
         yield _send(package, bucket)
         document = set_value(document, FIELD, str(bucket / package.name))
+    if "suspend" not in as_object(document.get("spec")):
+        # A merge would leave the value that `stop` has set.
+        document = set_value(document, "spec.suspend", "false")
     yield cluster.apply(document)
 
 

@@ -3,9 +3,14 @@
 import json
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from pydantic import JsonValue
+
+from trainshed_api.json_object import JsonObject
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 # Answers by the first words of its command line, and writes down each of these. The files
 # apply_error, get_error and first_run answer once.
@@ -13,7 +18,7 @@ KUBECTL = """#!/bin/sh
 printf '%s\\n' "$*" >> {here}/asked
 refuse() {{ if [ -f {here}/"$1" ]; then cat {here}/"$1" >&2; rm {here}/"$1"; exit 1; fi; }}
 case "$*" in
-  *apply*) refuse apply_error ;;
+  *apply*) refuse apply_error; cat > {here}/applied ;;
   *"get pod"*) cat {here}/pods ;;
   *"get trainingrun digits"*)
     refuse get_error
@@ -25,7 +30,7 @@ esac
 """
 
 
-def make_object(phase: str, name: str = "digits") -> dict[str, JsonValue]:
+def make_object(phase: str, name: str = "digits") -> JsonObject:
     """Return a TrainingRun of two attempts in a phase."""
     attempt: dict[str, JsonValue] = {
         "number": 2,
@@ -41,8 +46,9 @@ def make_object(phase: str, name: str = "digits") -> dict[str, JsonValue]:
         "attempts": [attempt],
         "progress": progress,
     }
-    spec: dict[str, JsonValue] = {"suspend": phase == "Suspended"}
-    return {"metadata": {"name": name}, "spec": spec, "status": status}
+    spec: JsonObject = {"suspend": phase == "Suspended"}
+    metadata: JsonObject = {"name": name, "namespace": "team", "uid": "12345678-9abc"}
+    return {"metadata": metadata, "spec": spec, "status": status}
 
 
 def write_kubectl(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -1,11 +1,13 @@
 """`ps`, `logs` and `stop` of runs in Kubernetes, with a kubectl that a test scripts."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.app.cli_here import trainshed_here
-from tests.app.jobs.kubectl_stand_in import write_kubectl
+from tests.app.jobs.kubectl_stand_in import make_object, write_kubectl
+from trainshed_api.json_object import JsonObject, as_object
 from trainshed_api.names import EXIT_INVALID
 
 
@@ -36,10 +38,45 @@ def test_a_log_whose_head_is_gone_is_in_storage(world: Path) -> None:
     said = trainshed_here("logs", "digits", "-n", "team")
     assert (said.code, said.stdout) == (EXIT_INVALID, "")
     assert "the Ray head of digits is gone. Its logs are in storage" in said.stderr
+    assert "trainshed logs STORAGE/team/digits-12345678" in said.stderr
+
+
+def test_a_status_of_another_release_does_not_hide_other_runs(world: Path) -> None:
+    other = make_object("Running")
+    as_object(other["status"])["attempt"] = "two"
+    runs: JsonObject = {"items": [other, make_object("Queued", "moth")]}
+    (world / "runs").write_text(json.dumps(runs))
+
+    digits, moth = trainshed_here("ps", "-n", "team").stdout.splitlines()
+
+    assert digits.startswith("digits  the status of a TrainingRun is of another release")
+    assert moth == "moth    attempt 2  Queued, step 5 of 10, loss 0.5"
+
+
+def test_the_last_lines_of_a_log_are_asked_of_the_cluster(world: Path) -> None:
+    trainshed_here("logs", "digits", "-n", "team", "--tail", "3")
+    assert " tail -n 3 /tmp" in (world / "asked").read_text()
+
+    said = trainshed_here("logs", "digits", "-n", "team", "--attempt", "1")
+    assert said.code == EXIT_INVALID
+    assert "--attempt: got 1; expected no value with -n" in said.stderr
+
+
+def test_a_log_has_bytes_that_are_not_utf8(world: Path) -> None:
+    (world / "log").write_bytes(b"a\xff\n")
+    said = trainshed_here("logs", "digits", "-n", "team")
+    assert said.stdout == "a\N{REPLACEMENT CHARACTER}\n"
+
+
+def test_a_run_that_has_ended_is_not_suspended(world: Path) -> None:
+    (world / "run").write_text(json.dumps(make_object("Succeeded")))
+    said = trainshed_here("stop", "digits", "-n", "team")
+    assert said.stdout == "digits Succeeded, step 5 of 10, loss 0.5\n"
+    assert "patch" not in (world / "asked").read_text()
 
 
 def test_a_run_is_stopped_by_suspending_it(world: Path) -> None:
     said = trainshed_here("stop", "digits", "-n", "team")
     assert said.stdout.startswith("digits Suspended, step 5 of 10")
-    patch = (world / "asked").read_text().splitlines()[0]
+    patch = (world / "asked").read_text().splitlines()[1]
     assert patch == '-n team patch trainingrun digits --type merge -p {"spec": {"suspend": true}}'

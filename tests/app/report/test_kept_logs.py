@@ -76,7 +76,7 @@ def test_of_an_attempt_that_printed_nothing_it_says_where_to_look(place: Folder)
         (["{folder}", "--attempt", "3"], "Invalid value for --attempt: 3 is none of 1, 2"),
         (["{folder}", "--attempt", "0"], "Invalid value for '--attempt': 0 is not in the range"),
         (["{folder}", "--tail", "0"], "Invalid value for '--tail': 0 is not in the range"),
-        (["{folder}", "--follow"], "--follow: got the folder {folder}; expected a job ID"),
+        (["{folder}", "--follow"], "--follow: got {folder}, a run on this machine or a folder"),
         (["{folder}/attempts/1"], "is not the folder of a run: it has no attempts"),
         (["hdfs://server/digits"], "hdfs://server/digits is not a path, file://, or a bucket's"),
         (["digits-1", "--tail", "3"], "are for a run's folder, digits-1 is none"),
