@@ -116,13 +116,17 @@ SLOW_DATA = re.compile(r"waiting for data takes")
 _WORDS: tuple[tuple[LinkName, re.Pattern[str]], ...] = (
     ("workers", OUT_OF_MEMORY),
     ("data", re.compile(r"^(Data|Function)Error\b|spec\.data\.")),
-    ("file", re.compile(r"\b(ModuleNotFound|Import|Load|Spec)Error\b|\bspec\.\w|runtime_env")),
+    # A module that a later step imports is the function's own.
+    ("file", re.compile(r"\b(ModuleNotFound|Import)Error\b(?!.*, step [1-9])")),
+    ("file", re.compile(r"\b(Load|Spec)Error\b|^(\S+:\d+: )?spec\.\w|runtime_env")),
     ("driver", re.compile(r"LastCheckpointError|Read-only file system|the coordinator process")),
 )
 _ERROR_LINE = re.compile(
     r"^\s*([\w.]+\.)?\w*(Error|Exception|Exit|Interrupt)\b|\b(ERROR|FATAL|CRITICAL)\b"
-    r"|^error: |[Kk]illed|terminate called|Segmentation fault"
+    r"|^error: |terminate called|Segmentation fault"
 )
+# Ray also says it of tasks that it ends itself.
+_ERRORS = (_ERROR_LINE, re.compile(r"[Kk]illed"))
 _SHOWN_LINES = 6
 
 
@@ -136,6 +140,7 @@ def broken_link(message: str) -> LinkName:
 
 def telling_lines(lines: Sequence[str]) -> tuple[str, ...]:
     """Return the last error of a log with the lines before it; the last lines if none is one."""
-    errors = [at for at, line in enumerate(lines) if _ERROR_LINE.search(line)]
+    found = ([at for at, line in enumerate(lines) if each.search(line)] for each in _ERRORS)
+    errors = next(filter(None, found), [])
     end = errors[-1] + 1 if errors else len(lines)
     return tuple(lines[max(0, end - _SHOWN_LINES) : end])

@@ -46,6 +46,7 @@ _OF_PODS = (
     "PodsRefused",
     "Unschedulable",
 )
+_OTHER_RELEASE = "the status of the run is of another release"
 # Outcomes of which the driver, not a Pod, states the cause.
 _OF_THE_PROGRAM = ("Application", "Invalid", "StoppedOutside")
 # Reasons for which an attempt ended that name the link.
@@ -101,6 +102,11 @@ class ClusterRun:
             return TrainingRunStatus.model_validate(self.run.get("status") or {})
         except ValidationError:
             return TrainingRunStatus()
+
+    @property
+    def is_unread(self) -> bool:
+        """Return whether another release wrote the status."""
+        return bool(self.run.get("status")) and self.status == TrainingRunStatus()
 
     @property
     def attempt(self) -> AttemptStatus | None:
@@ -321,8 +327,10 @@ def _admission(found: ClusterRun) -> Link:
     if status.phase is None:
         created = text(as_object(found.run.get("metadata")), "creationTimestamp")
         age = (now - _moment(created, now)).total_seconds()
-        says = f"no controller has handled the run for {say_duration(age)}"
-        return Link("admission", "waiting" if age > _SOON_SECONDS else "unknown", says)
+        is_late = age > _SOON_SECONDS and not found.is_unread
+        unhandled = f"no controller has handled the run for {say_duration(age)}"
+        says = _OTHER_RELEASE if found.is_unread else unhandled
+        return Link("admission", "waiting" if is_late else "unknown", says)
     if status.phase == "Suspended":
         suspended = status.condition("Suspended")
         why = suspended.message if suspended and suspended.message else "spec.suspend is true"
@@ -401,6 +409,8 @@ def _lost_workers(found: ClusterRun) -> Link | None:
 
 def _healthy(found: ClusterRun) -> str:
     phase, said = found.status.phase or "new", found.progressing.message
+    if found.is_unread:
+        return f"unknown: {_OTHER_RELEASE}"
     if phase == "Succeeded":
         return "Nothing failed: the run ended as Succeeded"
     return f"Nothing is wrong: the run is {phase}{f' ({said})' if said else ''}"

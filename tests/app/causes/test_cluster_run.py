@@ -11,6 +11,7 @@ import pytest
 
 from tests.app.cli_here import trainshed_here
 from tests.app.ray_run import write_run
+from trainshed.causes.chain import telling_lines
 from trainshed.causes.cluster_run import ClusterRun, explain
 from trainshed_api.json_object import JsonObject, as_object, objects
 
@@ -528,6 +529,20 @@ def test_events_of_the_run_and_the_last_error_of_its_log_are_shown() -> None:
     assert found.events == ("Pod c-head-1: BackOff: restarting container",)
     assert found.log[-1] == NAN
     assert "ValueError: first" not in found.log
+
+
+def test_a_status_of_another_release_leaves_the_run_unknown() -> None:
+    found = explained(facts(make_run("Running", attempt="two")))
+
+    assert (found.state, found.culprits) == ("Unknown", ())
+    assert found.cause == "unknown: the status of the run is of another release"
+
+
+def test_what_is_killed_is_the_last_error_only_if_nothing_else_is() -> None:
+    killed_late = "Task was killed gracefully"
+
+    assert telling_lines(["a", NAN, "b", killed_late])[-1] == NAN
+    assert telling_lines(["a", killed_late, "b"])[-1] == killed_late
 
 
 # ------------------------------------------------------------------- the edge

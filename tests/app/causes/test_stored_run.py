@@ -104,6 +104,12 @@ FAILURES = {
         "file",
         "trainshed validate run.yaml",
     ),
+    "a package that a later step imports": Failure(
+        "ModuleNotFoundError: No module named 'timm' (worker 0, step 6)", "training", LOGS
+    ),
+    "a text with the name of a field": Failure(
+        "ValueError: not as in spec.foo (worker 0, step 6)", "training", LOGS
+    ),
     "memory of a GPU": Failure(
         "OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB (worker 0, step 0)",
         "workers",
