@@ -115,6 +115,7 @@ def normalise_json(value: JsonValue, path: str = "") -> JsonValue:
     """
     if isinstance(value, dict):
         for key in value:
+            _expect_name(key, path)
             _refuse_half_characters(key, path)
         return {
             key: normalise_json(item, f"{path}.{key}" if path else key)
@@ -140,6 +141,13 @@ def normalise_json(value: JsonValue, path: str = "") -> JsonValue:
     if isinstance(value, str):
         _refuse_half_characters(value, path)
     return value
+
+
+def _expect_name(key: object, path: str) -> None:
+    if not isinstance(key, str):
+        raise RuleError(
+            [Problem(path, f"the name {key}", "names that are texts. Put it in quotes")]
+        )
 
 
 def _refuse_half_characters(text: str, path: str) -> None:
