@@ -24,14 +24,14 @@ from trainshed.causes.chain import (
 from trainshed.display.formatting import say_duration, say_percent, say_place
 from trainshed.display.start_phases import PHASES, start_seconds
 from trainshed.jobs.local_runs import read_local_run, read_result
-from trainshed.report.load import read_events
-from trainshed.storage.run_folder import HEARTBEAT, LOG, RunFolder, read_record
+from trainshed.report.load import parse_events
+from trainshed.storage.run_folder import HEARTBEAT, LOG, METRICS, RunFolder, read_record
 from trainshed.worker.process_log import FOLDER, name_of
 from trainshed_api.names import SUCCEEDED
 from trainshed_api.progress import Progress, Started, Starting, WarningEvent, WorkersLost
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from trainshed.causes.chain import LinkName
     from trainshed.storage.folder import Folder
@@ -53,6 +53,8 @@ _STILL_STEPS, _STILL_SECONDS = 10, 60.0
 # Of a run.json without it.
 _STALL_DEADLINE = 1800
 _TAIL = 400
+# Of events of progress the first one is read, and so many of the last ones.
+_PROGRESS, _MOST_PROGRESS = '"event":"progress"', 1_000
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ def read(folder: Folder) -> StoredRun:
     result = read_result(folder)
     spec = record.spec if record else {}
     batch_size, deadline = spec.get("batchSize"), spec.get("stallDeadlineSeconds")
-    events = tuple(read_events(attempt))
+    events = tuple(parse_events(_few_lines(attempt.lines(METRICS))))
     workers = max((each.workers for each in events if isinstance(each, Started)), default=0)
     logs = {LOG: attempt, **{name_of(rank): attempt / FOLDER for rank in range(min(workers, 8))}}
     return StoredRun(
@@ -133,6 +135,18 @@ def _now(folder: Folder) -> float:
         return folder.now()
     except OSError:  # a reader may not be allowed to write
         return time.time()
+
+
+def _few_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of events without most of the progress of a long attempt, in order."""
+    others: list[tuple[int, str]] = []
+    progress: deque[tuple[int, str]] = deque(maxlen=_MOST_PROGRESS)
+    begun = False
+    for numbered in enumerate(lines):
+        is_progress = _PROGRESS in numbered[1]
+        (progress if is_progress and begun else others).append(numbered)
+        begun = begun or is_progress
+    yield from (line for _, line in sorted([*others, *progress]))
 
 
 def _tail(folder: Folder, name: str) -> Sequence[str]:

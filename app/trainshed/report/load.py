@@ -158,7 +158,12 @@ def read_run(folder: Folder) -> RunData:
 
 def read_events(attempt: Folder) -> Iterator[AnyEvent]:
     """The events of an attempt; what cannot be read is left out."""
-    for line in attempt.lines(METRICS):
+    return parse_events(attempt.lines(METRICS))
+
+
+def parse_events(lines: Iterable[str]) -> Iterator[AnyEvent]:
+    """Yield the events of lines; what cannot be read is left out."""
+    for line in lines:
         try:
             yield parse_event(line)
         except ValueError:

@@ -17,7 +17,7 @@ from tests.app.builders_rows import write_rows
 from tests.app.cli_here import trainshed_here
 from tests.app.failing_runs import make_spec, write_numbers
 from tests.app.ray_run import write_run
-from trainshed.causes.stored_run import StoredRun, explain
+from trainshed.causes.stored_run import StoredRun, explain, read
 from trainshed.cli.why import why
 from trainshed.storage.disk import Disk
 from trainshed.storage.run_folder import RunFolder
@@ -276,6 +276,19 @@ def test_the_failure_of_a_real_run_is_explained_with_its_log(tmp_path: Path) -> 
     assert "  failed  training  NonFiniteLossError" in said.stdout
     assert "NonFiniteLossError: the loss\n\nnext: trainshed logs" in said.stdout
     assert "earlier" not in said.stdout
+
+
+def test_of_a_long_attempt_the_start_and_the_last_steps_are_read(tmp_path: Path) -> None:
+    run = RunFolder(Disk(tmp_path / "digits"))
+    run.claim("hash", fresh=False).close()
+    events = [started(), *steps(5_000)]
+    lines = "".join(f"{event.to_line()}\n" for event in (*events, RESTARTED))
+    run.attempt(1).write("metrics.jsonl", lines.encode())
+
+    found = read(run.at).events
+
+    assert list(found[:2]) == events[:2]
+    assert list(found[2:]) == [*events[-1_000:], RESTARTED]
 
 
 def write_users_module(folder: Path) -> None:
