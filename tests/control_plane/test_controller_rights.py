@@ -15,6 +15,7 @@ RIGHTS = {
     "events.events.k8s.io": {"create", "patch"},
     "secrets": {"get", "patch"},
     "leases.coordination.k8s.io": {"get", "patch", "create"},
+    "networkpolicies.networking.k8s.io": {"create"},
 }
 # What every account may ask: who it is, and what it may do.
 ALWAYS = {
