@@ -25,5 +25,6 @@ for file in SHA256SUMS provenance.json; do
 done
 notes="CHANGELOG.md says what changed, UPGRADE.md how to verify these files."
 gh release view "v$version" >/dev/null 2>&1 || gh release create "v$version" --verify-tag --notes "$notes" dist/*
-# Last, for the index takes no file twice: --check-url skips what it has.
-"$(hack/find-uv.sh)" publish --trusted-publishing always --check-url https://pypi.org/simple/ dist/*.whl dist/*.tar.gz
+# Last, for the index takes no file twice: files that are below PACKAGE_INDEX already are skipped.
+"$(hack/find-uv.sh)" publish --trusted-publishing always ${PACKAGE_INDEX:+--check-url "$PACKAGE_INDEX"} \
+    dist/*.whl dist/*.tar.gz

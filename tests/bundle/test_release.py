@@ -73,15 +73,16 @@ def test_a_release_is_published_by_the_digests_of_its_run_and_can_be_published_a
     log = tmp_path / "log"
     programs = f"{tmp_path / 'bin'}:/usr/bin:/bin"
 
-    subprocess.run(
-        [tmp_path / "hack" / "publish.sh"], env={"PATH": programs, "LOG": str(log)}, check=True
-    )
+    index = "http://127.0.0.1/simple/"
+    environment = {"PATH": programs, "LOG": str(log), "PACKAGE_INDEX": index}
+
+    subprocess.run([tmp_path / "hack" / "publish.sh"], env=environment, check=True)
 
     called = log.read_text().splitlines()
     at = "ghcr.io/trainshed/app@sha256:app-xgboost-"
     assert any(line.endswith(f":{version()}-xgboost {at}amd64 {at}arm64") for line in called)
     assert called[-1].startswith("uv publish ")
-    assert "--check-url https://pypi.org/simple/" in called[-1]
+    assert f"--check-url {index} dist/" in called[-1]
 
 
 def test_only_the_job_that_signs_has_an_identity() -> None:

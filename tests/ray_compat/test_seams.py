@@ -75,8 +75,10 @@ NAMES = list(private_names())
 MODULES = [
     found.name
     for found in pkgutil.walk_packages([str(SOURCES)], "trainshed.")
-    # TensorFlow is not among the tools, and what knows of it stands on nothing of Ray's.
-    if found.name != "trainshed.__main__" and not found.name.startswith("trainshed.keras.")
+    # TensorFlow and wandb are not among the tools, and what knows of them stands on nothing of
+    # Ray's.
+    if found.name not in ("trainshed.__main__", "trainshed.tracking.on_wandb")
+    and not found.name.startswith("trainshed.keras.")
 ]
 
 
