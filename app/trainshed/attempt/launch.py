@@ -150,11 +150,13 @@ def _disk_cache(launch: Launch, driver: AttemptMonitor) -> DiskCache:
     from trainshed.data.loader.disk_cache import DiskCache
 
     prepared, attempt = launch.prepared, driver.attempt
+    cached = [plan for plan in prepared.plans.values() if plan.cache == "disk"]
+    if not cached:
+        return DiskCache(attempt.folder / ROWS)
     earlier = tuple(rows_before(prepared, attempt.number))
     is_resumed = launch.resume_from is not None
-    cached = [plan for plan in prepared.plans.values() if plan.cache == "disk"]
     whole = {plan.name for plan in cached if plan.is_made_whole}
-    if cached and (left := delete_left_rows(prepared.folder, attempt.number, earlier, whole)):
+    if left := delete_left_rows(prepared.folder, attempt.number, earlier, whole):
         driver.show(WarningEvent(time=time.time(), message=left))
     code = prepared.spec.code.model_dump_json(by_alias=True, exclude_defaults=True)
     own = read_record(attempt.folder)
