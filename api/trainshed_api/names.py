@@ -84,3 +84,14 @@ BUCKETS: Final[tuple[str, ...]] = (
 BUCKET_SCHEMES: Final = ("s3", "gs", "abfs", "abfss", "az")
 # Addresses of single files that are read, where nothing is ever written.
 WEB_SCHEMES: Final = ("http", "https")
+
+# Reasons of a container that waits for its image: pkg/kubelet/images/types.go of Kubernetes.
+NO_IMAGE: Final = (
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "ImageInspectError",
+    "RegistryUnavailable",
+    "SignatureValidationFailed",
+)

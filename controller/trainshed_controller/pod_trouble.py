@@ -10,16 +10,6 @@ if TYPE_CHECKING:
     from trainshed_controller.model import ClusterView, PodView
 
 IMAGE_PULL_FAILED: Final = "ImagePullFailed"
-# Reasons of a container that waits for its image: pkg/kubelet/images/types.go of Kubernetes.
-NO_IMAGE: Final = (
-    "ErrImagePull",
-    "ImagePullBackOff",
-    "InvalidImageName",
-    "ErrImageNeverPull",
-    "ImageInspectError",
-    "RegistryUnavailable",
-    "SignatureValidationFailed",
-)
 
 
 class PodTrouble(NamedTuple):

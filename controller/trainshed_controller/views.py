@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from trainshed_api.json_object import JsonObject, as_object
+from trainshed_api.json_object import JsonObject, as_object, objects, text
+from trainshed_api.names import NO_IMAGE
 from trainshed_api.rayjob import CLUSTER_LABEL, RESERVATION_ANNOTATION, RUN_LABEL
 from trainshed_api.status import Reservation, TrainingRunStatus
 from trainshed_controller.capacity import START_COMMAND, read_groups, read_offer
 from trainshed_controller.model import ClusterView, PodView, RayJobView, RunView
-from trainshed_controller.pod_trouble import IMAGE_PULL_FAILED, NO_IMAGE, PodTrouble
+from trainshed_controller.pod_trouble import IMAGE_PULL_FAILED, PodTrouble
 from trainshed_controller.spec import Asked, read_spec
 from trainshed_controller.status import open_attempt
-
-if TYPE_CHECKING:
-    from pydantic import JsonValue
 
 # Between two tries the kubelet says that it waits; before Kubernetes 1.32 without saying why.
 _BACK_OFF = re.compile(r'^Back-off pulling image "[^"]*"(: ErrImagePull)?(: )?')
@@ -39,12 +36,12 @@ def read_run(raw: JsonObject, before: RunView | None = None) -> RunView:
         under_way = open_attempt(known) is not None
         asked = read_spec(_without_server_words(raw), is_under_way=under_way)
     return RunView(
-        namespace=_text(metadata, "namespace"),
-        name=_text(metadata, "name"),
-        uid=_text(metadata, "uid"),
+        namespace=text(metadata, "namespace"),
+        name=text(metadata, "name"),
+        uid=text(metadata, "uid"),
         generation=_integer(metadata, "generation") or 0,
-        resource_version=_text(metadata, "resourceVersion"),
-        created=_moment(_text(metadata, "creationTimestamp")),
+        resource_version=text(metadata, "resourceVersion"),
+        created=_moment(text(metadata, "creationTimestamp")),
         deleting="deletionTimestamp" in metadata,
         run=asked.run,
         problem=asked.problem,
@@ -93,28 +90,28 @@ def read_job(raw: JsonObject) -> RayJobView:
     """Return a RayJob."""
     metadata, spec, status = (as_object(raw.get(name)) for name in ("metadata", "spec", "status"))
     return RayJobView(
-        namespace=_text(metadata, "namespace"),
-        name=_text(metadata, "name"),
-        uid=_text(metadata, "uid"),
-        resource_version=_text(metadata, "resourceVersion"),
+        namespace=text(metadata, "namespace"),
+        name=text(metadata, "name"),
+        uid=text(metadata, "uid"),
+        resource_version=text(metadata, "resourceVersion"),
         owner=_controller_of(metadata),
-        run=_text(as_object(metadata.get("labels")), RUN_LABEL),
+        run=text(as_object(metadata.get("labels")), RUN_LABEL),
         deleting="deletionTimestamp" in metadata,
         suspended=spec.get("suspend") is True,
-        selector=_text(as_object(spec.get("clusterSelector")), CLUSTER_LABEL),
-        job_id=_text(spec, "jobId"),
+        selector=text(as_object(spec.get("clusterSelector")), CLUSTER_LABEL),
+        job_id=text(spec, "jobId"),
         reservation=_reservation(as_object(metadata.get("annotations"))),
-        job_status=_text(status, "jobStatus"),
-        deployment_status=_text(status, "jobDeploymentStatus"),
-        reason=_text(status, "reason"),
-        message=_shortened(_text(status, "message")),
-        cluster=_text(status, "rayClusterName"),
+        job_status=text(status, "jobStatus"),
+        deployment_status=text(status, "jobDeploymentStatus"),
+        reason=text(status, "reason"),
+        message=_shortened(text(status, "message")),
+        cluster=text(status, "rayClusterName"),
     )
 
 
 def _reservation(annotations: JsonObject) -> Reservation | None:
     try:
-        return Reservation.model_validate_json(_text(annotations, RESERVATION_ANNOTATION))
+        return Reservation.model_validate_json(text(annotations, RESERVATION_ANNOTATION))
     except ValidationError:
         return None
 
@@ -122,12 +119,12 @@ def _reservation(annotations: JsonObject) -> Reservation | None:
 def read_cluster(raw: JsonObject) -> ClusterView:
     """Return a RayCluster."""
     metadata, spec, status = (as_object(raw.get(name)) for name in ("metadata", "spec", "status"))
-    name = _text(metadata, "name")
+    name = text(metadata, "name")
     return ClusterView(
-        namespace=_text(metadata, "namespace"),
+        namespace=text(metadata, "namespace"),
         name=name,
-        uid=_text(metadata, "uid"),
-        resource_version=_text(metadata, "resourceVersion"),
+        uid=text(metadata, "uid"),
+        resource_version=text(metadata, "resourceVersion"),
         owner=_controller_of(metadata),
         deleting="deletionTimestamp" in metadata,
         trouble=_refused_pods(name, status),
@@ -138,10 +135,10 @@ def read_cluster(raw: JsonObject) -> ClusterView:
 
 def _refused_pods(name: str, status: JsonObject) -> PodTrouble | None:
     failure = _conditions(status).get("ReplicaFailure", {})
-    if not _text(failure, "reason").startswith("FailedCreate"):
+    if not text(failure, "reason").startswith("FailedCreate"):
         return None
     # KubeRay writes its reason on a line before the error of the API server.
-    said = " ".join(_text(failure, "message").split())[:_LONGEST_ANSWER]
+    said = " ".join(text(failure, "message").split())[:_LONGEST_ANSWER]
     return PodTrouble("PodsRefused", f"RayCluster {name}: its Pods cannot be created: {said}")
 
 
@@ -153,35 +150,35 @@ def read_pod(raw: JsonObject, before: PodView | None = None) -> PodView:
     metadata, spec, status = (as_object(raw.get(name)) for name in ("metadata", "spec", "status"))
     labels = as_object(metadata.get("labels"))
     container = _ray_container(spec)
-    ray = _text(container, "name")
-    statuses = _objects(status.get("containerStatuses"))
-    main = next((item for item in statuses if _text(item, "name") == ray), {})
+    ray = text(container, "name")
+    statuses = objects(status.get("containerStatuses"))
+    main = next((item for item in statuses if text(item, "name") == ray), {})
     state = as_object(main.get("state"))
     ended = as_object(state.get("terminated")) or (
         {} if "running" in state else as_object(as_object(main.get("lastState")).get("terminated"))
     )
-    failed = _text(status, "phase") in ("Failed", "Succeeded")
+    failed = text(status, "phase") in ("Failed", "Succeeded")
     conditions = _conditions(status)
     disruption = conditions.get("DisruptionTarget", {})
-    reason = _text(status, "reason")
+    reason = text(status, "reason")
     return PodView(
-        namespace=_text(metadata, "namespace"),
-        name=_text(metadata, "name"),
-        uid=_text(metadata, "uid"),
-        resource_version=_text(metadata, "resourceVersion"),
-        cluster=_text(labels, CLUSTER_LABEL),
-        group=_text(labels, "ray.io/group"),
-        is_head=_text(labels, "ray.io/node-type") == "head",
-        node=_text(spec, "nodeName"),
-        ready=_text(conditions.get("Ready", {}), "status") == "True",
+        namespace=text(metadata, "namespace"),
+        name=text(metadata, "name"),
+        uid=text(metadata, "uid"),
+        resource_version=text(metadata, "resourceVersion"),
+        cluster=text(labels, CLUSTER_LABEL),
+        group=text(labels, "ray.io/group"),
+        is_head=text(labels, "ray.io/node-type") == "head",
+        node=text(spec, "nodeName"),
+        ready=text(conditions.get("Ready", {}), "status") == "True",
         deleting="deletionTimestamp" in metadata,
-        container=_text(main, "containerID"),
-        ended=_text(ended, "reason") or ("Failed" if failed else ""),
+        container=text(main, "containerID"),
+        ended=text(ended, "reason") or ("Failed" if failed else ""),
         exit_code=_integer(ended, "exitCode"),
         is_over=failed,
-        evicted=_text(status, "message") or reason if reason == "Evicted" else "",
+        evicted=text(status, "message") or reason if reason == "Evicted" else "",
         # Pressure on the node may be the run's own doing; no other disruption is.
-        preempted=_text(disruption, "status") == "True" and reason != "Evicted",
+        preempted=text(disruption, "status") == "True" and reason != "Evicted",
         trouble=_trouble(metadata, status, conditions, before),
         offer=read_offer(container, _start_command(container)),
     )
@@ -189,15 +186,15 @@ def read_pod(raw: JsonObject, before: PodView | None = None) -> PodView:
 
 def _ray_container(spec: JsonObject) -> JsonObject:
     """Return the container that runs Ray; sidecars may be injected before it."""
-    containers = _objects(spec.get("containers"))
+    containers = objects(spec.get("containers"))
     marked = (container for container in containers if _start_command(container))
     return next(marked, containers[0] if containers else {})
 
 
 def _start_command(container: JsonObject) -> str:
     """Return the command by which KubeRay starts Ray in a container; empty where it does not."""
-    variables = _objects(container.get("env"))
-    return next((_text(v, "value") for v in variables if _text(v, "name") == START_COMMAND), "")
+    variables = objects(container.get("env"))
+    return next((text(v, "value") for v in variables if text(v, "name") == START_COMMAND), "")
 
 
 def _trouble(
@@ -207,17 +204,17 @@ def _trouble(
     before: PodView | None,
 ) -> PodTrouble | None:
     """Return why the Pod does not start, if that is known and does not pass by itself."""
-    name = _text(metadata, "name")
+    name = text(metadata, "name")
     # An init container comes first, as KubeRay's own of workers, which has their image.
     for container in (
-        *_objects(status.get("initContainerStatuses")),
-        *_objects(status.get("containerStatuses")),
+        *objects(status.get("initContainerStatuses")),
+        *objects(status.get("containerStatuses")),
     ):
         waiting = as_object(as_object(container.get("state")).get("waiting"))
-        reason, said = _text(waiting, "reason"), _text(waiting, "message")
+        reason, said = text(waiting, "reason"), text(waiting, "message")
         if reason in NO_IMAGE:
-            message = f"Pod {name}: image {_text(container, 'image')} cannot be pulled"
-            known = before.trouble if before and before.uid == _text(metadata, "uid") else None
+            message = f"Pod {name}: image {text(container, 'image')} cannot be pulled"
+            known = before.trouble if before and before.uid == text(metadata, "uid") else None
             if answer := _BACK_OFF.sub("", said)[:_LONGEST_ANSWER]:
                 message = f"{message}: {answer}"
             elif known and known.message.startswith(f"{message}: "):
@@ -227,14 +224,12 @@ def _trouble(
             return PodTrouble("ContainerConfigError", f"Pod {name}: {said or reason}")
         if reason == "CrashLoopBackOff":
             last = as_object(as_object(container.get("lastState")).get("terminated"))
-            how = f"{_text(last, 'reason') or 'unknown'}, exit code {last.get('exitCode', '?')}"
-            message = (
-                f"Pod {name}: container {_text(container, 'name')} ends again and again: {how}"
-            )
+            how = f"{text(last, 'reason') or 'unknown'}, exit code {last.get('exitCode', '?')}"
+            message = f"Pod {name}: container {text(container, 'name')} ends again and again: {how}"
             return PodTrouble("ContainerCrashes", message)
     scheduled = conditions.get("PodScheduled", {})
-    if _text(scheduled, "reason") == "Unschedulable":
-        return PodTrouble("Unschedulable", f"Pod {name}: {_text(scheduled, 'message')}")
+    if text(scheduled, "reason") == "Unschedulable":
+        return PodTrouble("Unschedulable", f"Pod {name}: {text(scheduled, 'message')}")
     return None
 
 
@@ -246,22 +241,13 @@ def _shortened(message: str) -> str:
 
 
 def _controller_of(metadata: JsonObject) -> str:
-    owners = _objects(metadata.get("ownerReferences"))
-    return next((_text(owner, "uid") for owner in owners if owner.get("controller") is True), "")
+    owners = objects(metadata.get("ownerReferences"))
+    return next((text(owner, "uid") for owner in owners if owner.get("controller") is True), "")
 
 
 def _conditions(status: JsonObject) -> dict[str, JsonObject]:
     """Return the conditions by type."""
-    return {_text(each, "type"): each for each in _objects(status.get("conditions"))}
-
-
-def _objects(value: JsonValue) -> list[JsonObject]:
-    return [as_object(item) for item in value] if isinstance(value, list) else []
-
-
-def _text(value: JsonObject, name: str) -> str:
-    found = value.get(name)
-    return found if isinstance(found, str) else ""
+    return {text(each, "type"): each for each in objects(status.get("conditions"))}
 
 
 def _integer(value: JsonObject, name: str) -> int | None:
@@ -269,9 +255,9 @@ def _integer(value: JsonObject, name: str) -> int | None:
     return found if isinstance(found, int) else None
 
 
-def _moment(text: str) -> datetime:
+def _moment(said: str) -> datetime:
     try:
-        found = datetime.fromisoformat(text)
+        found = datetime.fromisoformat(said)
     except ValueError:
         return datetime.fromtimestamp(0, UTC)
     return found if found.tzinfo else found.replace(tzinfo=UTC)

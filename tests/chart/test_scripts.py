@@ -17,7 +17,7 @@ import pytest
 from hack.chart.helm import CHART
 from tests.chart.rendering import Renderer, at, of_kind, rows, text
 from tests.chart.test_documented_commands import make_certificate
-from trainshed_controller.pod_trouble import NO_IMAGE
+from trainshed_api.names import NO_IMAGE
 
 SCRIPT = (CHART / "files" / "nodes.py").read_text()
 TOKEN = "right"

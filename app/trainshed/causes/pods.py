@@ -7,22 +7,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from trainshed_api.json_object import as_object, objects, text
+from trainshed_api.names import NO_IMAGE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trainshed_api.json_object import JsonObject
 
-# Reasons of a container that waits for its image: pkg/kubelet/images/types.go of Kubernetes.
-_NO_IMAGE = (
-    "ErrImagePull",
-    "ImagePullBackOff",
-    "InvalidImageName",
-    "ErrImageNeverPull",
-    "ImageInspectError",
-    "RegistryUnavailable",
-    "SignatureValidationFailed",
-)
 # KubeRay's init container of workers, which waits for the head.
 _WAITS_FOR_HEAD = "wait-gcs-ready"
 # A Pod that is not ready for longer does not become ready by itself.
@@ -108,7 +99,7 @@ def _waiting(container: JsonObject) -> str:
     """Return why a container does not start, if that does not pass by itself."""
     waiting = as_object(as_object(container.get("state")).get("waiting"))
     reason, said = text(waiting, "reason"), text(waiting, "message")
-    if reason in _NO_IMAGE:
+    if reason in NO_IMAGE:
         return f"image {text(container, 'image')} cannot be pulled: {said or reason}"
     return said or reason if reason == "CreateContainerConfigError" else ""
 

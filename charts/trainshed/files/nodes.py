@@ -18,7 +18,7 @@ from http import HTTPStatus
 
 NODES = "/api/v0/nodes?detail=1&limit=10000"
 TIMEOUT_SECONDS = 20
-# Reasons for which a container waits for its image, as in the controller's pod_trouble.py.
+# Reasons for which a container waits for its image, as in trainshed_api.names.
 NO_IMAGE = (
     "ErrImagePull",
     "ImagePullBackOff",
