@@ -86,14 +86,14 @@ def request_held(uid: str, name: str, held: Reservation) -> Request:
     )
 
 
-def rooms_now(cluster: ClusterView, pods: Sequence[PodView]) -> Capacity:
+def capacity_now(cluster: ClusterView, pods: Sequence[PodView]) -> Capacity:
     """Return what can be had: ready Pods, or with autoscaling all that there may be."""
     if cluster.autoscaling:
-        return rooms_at_most(cluster)
-    return _rooms_of(cluster, [pod for pod in pods if pod.ready and not pod.deleting])
+        return most_capacity(cluster)
+    return _capacity_of(cluster, [pod for pod in pods if pod.ready and not pod.deleting])
 
 
-def _rooms_of(cluster: ClusterView, pods: Sequence[PodView]) -> Capacity:
+def _capacity_of(cluster: ClusterView, pods: Sequence[PodView]) -> Capacity:
     groups = {group.name: group for group in cluster.groups}
     workers = [pod for pod in pods if not pod.is_head]
     return Counter(_room_of(groups[pod.group], pod) for pod in workers if pod.group in groups)
@@ -112,12 +112,12 @@ def _room_of(group: GroupView, pod: PodView) -> Room:
     )
 
 
-def rooms_at_most(cluster: ClusterView) -> Capacity:
+def most_capacity(cluster: ClusterView) -> Capacity:
     """Return what the cluster has when all of it is there."""
-    rooms: Capacity = Counter()
+    capacity: Capacity = Counter()
     for group in cluster.groups:
-        rooms[group.room] += group.wanted
-    return rooms
+        capacity[group.room] += group.wanted
+    return capacity
 
 
 def admit(  # noqa: PLR0913, PLR0917  # what is there, and who wants it
@@ -136,12 +136,12 @@ def admit(  # noqa: PLR0913, PLR0917  # what is there, and who wants it
         lacking: for how many seconds runs have waited for Pods that are declared and not ready.
     """
     holders = sorted(holding, key=lambda each: _age(each.created))
-    ready, whole = rooms_now(cluster, pods), rooms_at_most(cluster)
+    ready, whole = capacity_now(cluster, pods), most_capacity(cluster)
     free, unheld = _without(ready, holders), _without(whole, holders)
     trouble = worst_trouble(pods, cluster)
     pending = [pod for pod in pods if not (pod.ready or pod.deleting or pod.is_over)]
     # Pods that the API server refuses exist nowhere.
-    to_come = whole - ready if cluster.trouble else _rooms_of(cluster, pending)
+    to_come = whole - ready if cluster.trouble else _capacity_of(cluster, pending)
     held_by = tuple(each.name for each in holders if each.name)[:_MOST_NAMED]
     places: dict[str, Place] = {}
     position, is_blocked = 0, False
@@ -183,9 +183,9 @@ def admit(  # noqa: PLR0913, PLR0917  # what is there, and who wants it
     return places
 
 
-def _without(rooms: Capacity, holders: Sequence[Request]) -> Capacity:
+def _without(capacity: Capacity, holders: Sequence[Request]) -> Capacity:
     """Return what holders leave; what one lacks for lost Pods takes all that it could use."""
-    left = Counter(rooms)
+    left = Counter(capacity)
     for request in holders:
         packed = pack(left, request)
         if packed is not None:
@@ -204,23 +204,23 @@ def _age(moment: datetime | None) -> float:
     return moment.timestamp() if moment else 0.0
 
 
-def _sum(rooms: Capacity, kinds: Sequence[Room], of: Callable[[Room], float]) -> float:
-    return sum(of(room) * rooms[room] for room in kinds)
+def _sum(capacity: Capacity, kinds: Sequence[Room], of: Callable[[Room], float]) -> float:
+    return sum(of(room) * capacity[room] for room in kinds)
 
 
-def _explain(rooms: Capacity, request: Request, word: str) -> str:
+def _explain(capacity: Capacity, request: Request, word: str) -> str:
     """Return the arithmetic: what is needed and what there is."""
-    usable = of_group(rooms, request.worker.group)
-    data = of_group(rooms, request.data_group)
+    usable = of_group(capacity, request.worker.group)
+    data = of_group(capacity, request.data_group)
     group = request.worker.group
     place = f" of group {group}" if group and all(r.group == group for r in usable) else ""
     needs = (
-        ("GPUs", request.worker.gpu * request.count, _sum(rooms, usable, lambda r: r.gpu)),
-        ("CPUs", request.worker.cpu * request.count, _sum(rooms, usable, lambda r: r.cpu)),
+        ("GPUs", request.worker.gpu * request.count, _sum(capacity, usable, lambda r: r.gpu)),
+        ("CPUs", request.worker.cpu * request.count, _sum(capacity, usable, lambda r: r.cpu)),
         (
             "bytes of memory",
             request.worker.memory * request.count,
-            _sum(rooms, usable, lambda r: r.memory),
+            _sum(capacity, usable, lambda r: r.memory),
         ),
     )
     short = [
@@ -228,7 +228,7 @@ def _explain(rooms: Capacity, request: Request, word: str) -> str:
         for what, need, have in needs
         if need > have + HAIR
     ]
-    if not short and pack(rooms, replace(request, data_cpus=0.0)) is None:
+    if not short and pack(capacity, replace(request, data_cpus=0.0)) is None:
         w = request.worker
         size = f"{w.cpu:g} CPUs" + (f" and {w.gpu:g} GPUs" if w.gpu else "")
         short.append(
@@ -236,6 +236,6 @@ def _explain(rooms: Capacity, request: Request, word: str) -> str:
             "sum but not by Pod"
         )
     if not short:
-        have = _sum(rooms, data, lambda r: math.floor(r.cpu + HAIR))
+        have = _sum(capacity, data, lambda r: math.floor(r.cpu + HAIR))
         short.append(f"needs {request.data_cpus:g} CPUs for data, {have:g} {word} beside workers")
     return ", ".join(short)

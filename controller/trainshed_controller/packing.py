@@ -34,13 +34,13 @@ class Request:
     name: str = ""
 
 
-def pack(rooms: Capacity, request: Request) -> Capacity | None:
+def pack(capacity: Capacity, request: Request) -> Capacity | None:
     """Return the remaining capacity after workers and data are placed; None if they do not fit."""
-    left = Counter(rooms)
+    left = Counter(capacity)
     if not place_workers(left, request) and not place_data(left, request):
         return left
     # As drivers do: workers that belong nowhere leave the data's Pods to it where there are others.
-    left = Counter(rooms)
+    left = Counter(capacity)
     if not place_data(left, request) and not place_workers(left, request):
         return left
     return None
@@ -87,9 +87,9 @@ def _place(
     return count
 
 
-def of_group(rooms: Capacity, group: str) -> list[Room]:
+def of_group(capacity: Capacity, group: str) -> list[Room]:
     """Return the kinds of Pods of the group; all of them where no Pod has such a label."""
-    there = [room for room, count in rooms.items() if count]
+    there = [room for room, count in capacity.items() if count]
     return [room for room in there if room.group == group] or there
 
 

@@ -162,7 +162,7 @@ def unacceptable(run: TrainingRun, settings: Settings) -> tuple[str, str] | None
             f"classes that the chart was installed with: {there}"
         )
         return "NoSuchClass", message
-    if pack(_rooms(sized_cluster(run, chosen)), request_of("", run)) is None:
+    if pack(_capacity(sized_cluster(run, chosen)), request_of("", run)) is None:
         workers = run.spec.workers
         gpus = f" and {workers.resources.gpu} GPUs" if workers.resources.gpu else ""
         message = (
@@ -194,14 +194,14 @@ def sized_cluster(run: TrainingRun, chosen: ClusterClass) -> JsonObject:
         for _ in range(most if isinstance(most, int) else 0):
             count = group.get("replicas")
             replicas = count if isinstance(count, int) else 0
-            if pack(_rooms(spec), wanted) is not None or replicas >= int(str(most)):
+            if pack(_capacity(spec), wanted) is not None or replicas >= int(str(most)):
                 break
             group["replicas"] = replicas + 1
     return spec
 
 
-def _rooms(spec: JsonObject) -> Capacity:
-    rooms: Capacity = Counter()
+def _capacity(spec: JsonObject) -> Capacity:
+    capacity: Capacity = Counter()
     for group in read_groups(spec):
-        rooms[group.room] += group.wanted
-    return rooms
+        capacity[group.room] += group.wanted
+    return capacity

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.controller.builders_view import later, make_cluster, make_view, make_worker
-from trainshed_controller.admission import admit, request_of, rooms_now
+from trainshed_controller.admission import admit, capacity_now, request_of
 from trainshed_controller.model import ClusterView, GroupView, PodView, Room
 from trainshed_controller.packing import Request, pack
 
@@ -171,7 +171,7 @@ REQUESTS = st.builds(
 def test_what_is_admitted_together_fits_together(requests: list[Request]) -> None:
     places = admit(TWO_GPU_PODS, PODS, (), requests)
 
-    free = rooms_now(TWO_GPU_PODS, PODS)
+    free = capacity_now(TWO_GPU_PODS, PODS)
     for request in sorted(requests, key=lambda r: (-r.priority, r.uid)):
         if places[request.uid].admitted:
             left = pack(free, request)

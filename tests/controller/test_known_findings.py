@@ -23,7 +23,7 @@ from tests.controller.builders_view import (
 )
 from trainshed_api.names import FAILED
 from trainshed_api.status import AttemptStatus
-from trainshed_controller.admission import admit, rooms_now
+from trainshed_controller.admission import admit, capacity_now
 from trainshed_controller.judge import judge
 from trainshed_controller.merge_patch import merge_patch
 from trainshed_controller.model import GroupView, Heard, Room
@@ -185,7 +185,7 @@ def test_room_is_that_of_the_pods_that_are_there() -> None:
         "status": {"conditions": [{"type": "Ready", "status": "True"}]},
     }
 
-    [room] = rooms_now(cluster, [read_pod(raw)])
+    [room] = capacity_now(cluster, [read_pod(raw)])
 
     assert room.cpu == 4.0
 
