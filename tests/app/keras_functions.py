@@ -43,6 +43,24 @@ def fit(config: dict[str, object]) -> None:
     run.fit(pair, scored=scored, callbacks=[dying])
 
 
+def predict(
+    model: tf.keras.Model, batch: dict[str, NDArray[np.generic]]
+) -> dict[str, NDArray[np.generic]]:
+    """Return the number and the sum of each row."""
+    return {"prediction": model.predict_on_batch(batch["x"]), "sum": batch["x"].sum(axis=1)}
+
+
+def fit_for_predictions(config: dict[str, object]) -> None:
+    """Fit a linear model with a function that predicts."""
+    run = trainshed.keras.current()
+    with run.strategy.scope():
+        model = tf.keras.Sequential([tf.keras.layers.Input((4,)), tf.keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+    run.describe_model(predict=predict)
+    run.track(model)
+    run.fit(lambda columns: (columns["x"], columns["y"]))
+
+
 def linger_over_rows(columns: dict[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
     """Return the rows of a batch a moment later."""
     time.sleep(LINGER_SECONDS)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import ray.train.torch
 
-from trainshed.planning.machine import check_framework
+from trainshed.planning.machine import check_framework, use_keras_2
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,9 +30,7 @@ def backend(gpus: int) -> BackendConfig:  # noqa: ARG001 - it brings NCCL
 def running(job: AttemptConfig, coordinator: Coordinator) -> Iterator[BaseRun]:
     """Form TensorFlow's cluster; who leaves is ended by Ray."""
     check_framework("tensorflow", in_cluster=True)
-    # Keras 2, as Ray asks for, too: Keras 3 does not train by the strategy of several workers.
-    os.environ["TF_USE_LEGACY_KERAS"] = "1"
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    use_keras_2()
     import tensorflow as tf
 
     from trainshed.keras import tf_config

@@ -119,3 +119,12 @@ def check_framework(name: FrameworkName, in_cluster: bool) -> None:
             )
         expected = f"an installed framework: {module} is missing; {how}"
         raise SpecError([Problem("spec.framework", name, expected)])
+
+
+def use_keras_2() -> None:
+    """Choose Keras 2, before TensorFlow is imported, as Ray does.
+
+    Keras 3 does not train by the strategy of several workers.
+    """
+    os.environ["TF_USE_LEGACY_KERAS"] = "1"
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")

@@ -58,14 +58,20 @@ class TorchPredictor:
             return call_hook(self._predict, self.model, self._batch(columns), self._about)
 
     def _batch(self, columns: Columns) -> object:
-        plan, ids = self._plan, np.arange(num_rows(columns), dtype=np.int64)
+        plan = self._plan
         if plan.collate:
+            ids = np.arange(num_rows(columns), dtype=np.int64)
             structure, tensors = take_apart(collate(plan, columns, ids, 0, 0), "")
             return structure.filled(self._moved(tensors))
-        # Texts and bytes name rows; training would have refused them.
-        numbers = {name: each for name, each in columns.items() if each.dtype.kind in _NUMBERS}
-        dtypes = {column: getattr(torch, name) for column, name in plan.feed.dtypes.items()}
-        return self._moved(to_tensors(plan, dtypes, (numbers, ids)))
+        return self._moved(number_tensors(plan, columns))
 
     def _moved(self, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         return {name: tensor.to(self._device) for name, tensor in tensors.items()}
+
+
+def number_tensors(plan: DatasetPlan, columns: Columns) -> dict[str, torch.Tensor]:
+    """Return the columns of numbers as training has them; texts and bytes name rows."""
+    numbers = {name: each for name, each in columns.items() if each.dtype.kind in _NUMBERS}
+    dtypes = {column: getattr(torch, name) for column, name in plan.feed.dtypes.items()}
+    ids = np.arange(num_rows(columns), dtype=np.int64)
+    return to_tensors(plan, dtypes, (numbers, ids))

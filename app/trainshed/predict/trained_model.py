@@ -18,6 +18,7 @@ from trainshed.data.sources.apply_functions import transform
 from trainshed.data.sources.casts import find_misfit
 from trainshed.data.sources.column_arrays import as_column
 from trainshed.data.sources.errors import DataError, UsersError, on_one_line
+from trainshed.planning.machine import check_framework, use_keras_2
 from trainshed.predict.hooks import RUN
 from trainshed.predict.predictor import as_columns
 from trainshed.predict.trained_run import find_checkpoint
@@ -44,7 +45,7 @@ class TrainedModel:
     Args:
         checkpoint: its folder.
         manifest: of the checkpoint.
-        device: of a PyTorch model; None for the GPU if there is one.
+        device: of a PyTorch or Keras model; None for the GPU if there is one.
     """
 
     def __init__(self, checkpoint: Folder, manifest: Manifest, device: str | None) -> None:
@@ -115,7 +116,7 @@ def load_model(run: str, device: str | None = None) -> TrainedModel:
 
     Args:
         run: as in `find_checkpoint`.
-        device: of a PyTorch model; None for the GPU if there is one.
+        device: of a PyTorch or Keras model; None for the GPU if there is one.
 
     Raises:
         SpecError: if there is no such checkpoint, or it lacks what prediction needs.
@@ -135,11 +136,15 @@ def _load(folder: Path, manifest: Manifest, plan: DatasetPlan, device: str | Non
 
         return TorchPredictor(folder / name, about, plan, device)
     if XGBOOST.reads(name):
+        check_framework("xgboost", in_cluster=False)
         from trainshed.predict.boosted_model import BoostedPredictor
 
         return BoostedPredictor(folder / name, about)
-    expected = f"a model of PyTorch or XGBoost. Load {folder / name} with Keras"
-    raise SpecError([Problem(RUN, f"a checkpoint with {name}", expected)])
+    check_framework("tensorflow", in_cluster=False)
+    use_keras_2()
+    from trainshed.predict.keras_model import KerasPredictor
+
+    return KerasPredictor(folder / name, about, plan, device)
 
 
 def _by_column(rows: Sequence[Mapping[str, object]]) -> dict[str, list[object]]:

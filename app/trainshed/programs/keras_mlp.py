@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import tensorflow as tf
     from numpy.typing import NDArray
 
+    from trainshed.checkpoint.manifest import Prediction
+
     Array = NDArray[np.generic]
 
 
@@ -31,14 +33,16 @@ def train(config: dict[str, object]) -> None:
     run = trainshed.keras.current()
     with run.strategy.scope():
         model = build_model(options)
-    run.describe_model(features=options.features, input_transform=join_features)
+    run.describe_model(
+        features=options.features, input_transform=join_features, predict=predict, config=config
+    )
     run.track(model)
 
     names = "/".join(run.datasets)
     guard = LabelGuard(names, options.label, options.classes)
 
     def pair(columns: dict[str, Array]) -> tuple[Array, Array]:
-        tensors = {name: torch.from_numpy(values) for name, values in columns.items()}
+        tensors = _as_tensors(columns)
         targets = pick(tensors, options.label)
         if options.task == "classification":
             targets = guard.check(targets, run.step + 1)
@@ -48,6 +52,17 @@ def train(config: dict[str, object]) -> None:
         return features.numpy(), targets.numpy()
 
     run.fit(pair, scored=["valid"] if "valid" in run.datasets else [])
+
+
+def predict(
+    model: tf.keras.Model, batch: dict[str, Array], about: Prediction
+) -> dict[str, torch.Tensor]:
+    """Return the class of each row and the scores of all classes, or the number."""
+
+    def outputs(features: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(model.predict_on_batch(features.numpy()))
+
+    return tabular.predict(outputs, _as_tensors(batch), about)
 
 
 def check_rows(config: dict[str, object], columns: dict[str, Array]) -> None:
@@ -85,3 +100,7 @@ def build_model(options: TabularOptions) -> tf.keras.Model:
     else:
         model.compile(optimizer, "mse", metrics=["mae"])
     return model
+
+
+def _as_tensors(columns: dict[str, Array]) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(values) for name, values in columns.items()}

@@ -5,7 +5,7 @@ Features are any columns of numbers; a column may hold one number a row or an ar
 Shape letters: B rows of a batch, F features, K classes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import numpy as np
@@ -127,7 +127,9 @@ def check_rows(config: dict[str, object], columns: Mapping[str, NDArray[np.gener
     join_features(features, options.features, options.num_inputs)
 
 
-def predict(model: nn.Module, batch: dict[str, Tensor], about: Prediction) -> dict[str, Tensor]:
+def predict(
+    model: Callable[[Tensor], Tensor], batch: dict[str, Tensor], about: Prediction
+) -> dict[str, Tensor]:
     """Return the class of each row and the scores of all classes, or the number."""
     options = TabularOptions.read(about.config)
     outputs = model(join_features(batch, options.features, options.num_inputs))
