@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from trainshed_api.v1alpha1 import TrainingRunSpec
 
+DEDICATED_REMEDY = (
+    "no value without cluster.dedicated: Pods of a shared cluster exist before the run"
+)
 TRAIN_ONLY = (
     "config",
     "epochs",
@@ -36,6 +39,7 @@ def cross_field_errors(spec: TrainingRunSpec) -> list[Problem]:
         *_check_framework(spec),
         *_check_batch(spec),
         *_check_secrets(spec),
+        *_check_dedicated(spec),
     ]
 
 
@@ -120,3 +124,12 @@ def _check_secrets(spec: TrainingRunSpec) -> list[Problem]:
         for name in spec.env
         if name in SECRET_VARIABLES
     ]
+
+
+def _check_dedicated(spec: TrainingRunSpec) -> Iterator[Problem]:
+    if spec.cluster and spec.cluster.dedicated:
+        return
+    if spec.image:
+        yield Problem("image", show_value(spec.image), DEDICATED_REMEDY)
+    if spec.env_from:
+        yield Problem("envFrom", f"{len(spec.env_from)} of them", DEDICATED_REMEDY)

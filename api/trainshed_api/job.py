@@ -26,6 +26,7 @@ _LATER_FIELDS = (
     "data.loader_processes",
     "checkpoint.allow_missing",
     "first_step_deadline_seconds",
+    "env_from",
     "data.datasets.*.shuffle.mode",
 )
 

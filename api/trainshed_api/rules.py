@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from trainshed_api.code import REMOTE_ARCHIVE
 from trainshed_api.data import LOCAL_BUFFER
+from trainshed_api.fitting import DEDICATED_REMEDY
 from trainshed_api.frameworks import RULES as FRAMEWORKS
 from trainshed_api.names import BUCKET_SCHEMES, DATASETS
 from trainshed_api.quantity import MOST_BYTES, MOST_CORES, parse_quantity
@@ -117,6 +118,23 @@ RULES: tuple[Rule, ...] = (
         "spec.cluster",
         "has(self.shared) != has(self.dedicated)",
         "expected exactly one: shared (a RayCluster's name) or dedicated (a class)",
+    ),
+    *(
+        Rule(
+            SPEC,
+            f"{unset} || (has(self.cluster) && has(self.cluster.dedicated))",
+            f"expected {DEDICATED_REMEDY}",
+            field,
+        )
+        for field, unset in (
+            ("image", "!has(self.image)"),
+            ("envFrom", "size(self.envFrom) == 0"),
+        )
+    ),
+    Rule(
+        "spec.envFrom[]",
+        "has(self.secretRef) != has(self.configMapRef)",
+        "expected exactly one: secretRef or configMapRef",
     ),
     Rule(
         "spec.failurePolicy.rules[]",

@@ -235,6 +235,17 @@ ReaderName = Annotated[
     ),
 ]
 NonEmpty = Annotated[str, Field(min_length=1)]
+ObjectName = Annotated[
+    str,
+    Field(
+        pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$",
+        max_length=253,
+        json_schema_extra={
+            "expected": "a name of at most 253 of a-z, 0-9, - and ., none of the last two first or "
+            "last"
+        },
+    ),
+]
 DnsName = Annotated[
     str,
     Field(

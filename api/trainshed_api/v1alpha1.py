@@ -24,7 +24,7 @@ from trainshed_api.failure import FailurePolicySpec, FailureRule
 from trainshed_api.fitting import TRAIN_ONLY, cross_field_errors
 from trainshed_api.frameworks import FrameworkName
 from trainshed_api.metadata import Metadata
-from trainshed_api.placement import ClusterSpec, DedicatedSpec
+from trainshed_api.placement import ClusterSpec, DedicatedSpec, EnvFromSpec, ImageReference
 from trainshed_api.rows import ReadSpec
 from trainshed_api.schema import (
     MOST_COUNT,
@@ -161,8 +161,8 @@ class TrainingRunSpec(SpecModel):
     )
     env: Environment = Field(
         default_factory=dict,
-        description="Environment variables of the workers. Do not set secrets here; set them in "
-        "the Pods of the cluster.",
+        description="Environment variables of the workers. Do not set secrets here; name their "
+        "Secret in envFrom, or set them in the Pods of the cluster.",
         json_schema_extra=annotate("both", "nextAttempt"),
     )
     data: DataSpec = Field(
@@ -198,6 +198,21 @@ class TrainingRunSpec(SpecModel):
         description="The RayCluster to run on. The default is the one that the chart installed. "
         "Ignored on a laptop.",
         json_schema_extra=annotate("controller", "suspended"),
+    )
+    image: ImageReference | None = Field(
+        default=None,
+        description="Image of all Ray nodes of a dedicated cluster, by its digest, in a repository "
+        "that the class of the cluster allows. It has to contain Trainshed. The default is the "
+        "image of the class. Ignored on a laptop.",
+        json_schema_extra=annotate("controller", "suspended"),
+    )
+    env_from: tuple[EnvFromSpec, ...] = Field(
+        default=(),
+        max_length=20,
+        description="Secrets and ConfigMaps whose keys become environment variables of all Ray "
+        "nodes of a dedicated cluster, such as `- secretRef: {name: wandb}`; the class of the "
+        "cluster has to allow each. Variables of the class win. Ignored on a laptop.",
+        json_schema_extra=annotate("controller", "nextAttempt"),
     )
     failure_policy: FailurePolicySpec = Field(
         default_factory=FailurePolicySpec,

@@ -264,10 +264,15 @@ class Observed:
 
 @dataclass(frozen=True)
 class ClusterClass:
-    """A kind of cluster that runs may have for themselves."""
+    """A kind of cluster that runs may have for themselves, and what they may set in it.
+
+    permissions: names by kind: `secrets`, `configMaps`, and `images`, which are repositories with
+    all that are below them.
+    """
 
     name: str
     spec: JsonObject
+    permissions: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

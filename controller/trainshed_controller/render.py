@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from trainshed_api.groups import NodeGroup
-from trainshed_api.json_object import as_object
+from trainshed_api.json_object import as_object, objects
 from trainshed_api.names import NODE_GROUP_LABEL
 from trainshed_api.rayjob import (
     KUEUE_QUEUE,
@@ -83,20 +83,38 @@ def render_attempt(
         attempt = attempt_of(view, number, settings, key, shared)
         return render_rayjob(view.run, attempt, SharedCluster(shared_cluster(view.run, settings)))
     spec = sized_cluster(view.run, chosen)
+    _set_image_and_environment(spec, view.run)
     if settings.isolates_clusters:  # only such a run has a policy that selects its Pods
         _label_pods(spec, view.name)
     attempt = attempt_of(view, number, settings, key, read_groups(spec))
     return render_rayjob(view.run, attempt, OwnCluster(spec))
 
 
+def _set_image_and_environment(spec: JsonObject, run: TrainingRun) -> None:
+    """Give the Ray containers of a RayClusterSpec what the run sets; the class's variables win."""
+    own: list[JsonValue] = [
+        source.model_dump(mode="json", by_alias=True, exclude_none=True)
+        for source in run.spec.env_from
+    ]
+    for template in _pod_templates(spec):
+        # The first is Ray's; others are sidecars.
+        for container in objects(as_object(template.get("spec")).get("containers"))[:1]:
+            if run.spec.image:
+                container["image"] = run.spec.image
+            if own:
+                container["envFrom"] = [*own, *objects(container.get("envFrom"))]
+
+
 def _label_pods(spec: JsonObject, run: str) -> None:
     """Add the label by which render_policy selects them to the Pods of a RayClusterSpec."""
-    workers = spec.get("workerGroupSpecs")
-    for group in [spec["headGroupSpec"], *(workers if isinstance(workers, list) else ())]:
-        pod: JsonValue = group
-        for part in ("template", "metadata", "labels"):
-            pod = as_object(pod).setdefault(part, {})
-        as_object(pod)[RUN_LABEL] = run
+    for template in _pod_templates(spec):
+        metadata = as_object(template.setdefault("metadata", {}))
+        as_object(metadata.setdefault("labels", {}))[RUN_LABEL] = run
+
+
+def _pod_templates(spec: JsonObject) -> list[JsonObject]:
+    groups = [as_object(spec["headGroupSpec"]), *objects(spec.get("workerGroupSpecs"))]
+    return [as_object(group.setdefault("template", {})) for group in groups]
 
 
 def render_policy(view: RunView, settings: Settings) -> JsonObject | None:
@@ -162,6 +180,8 @@ def unacceptable(run: TrainingRun, settings: Settings) -> tuple[str, str] | None
             f"classes that the chart was installed with: {there}"
         )
         return "NoSuchClass", message
+    if message := _not_permitted(run, chosen):
+        return "NotPermitted", message
     if pack(_capacity(sized_cluster(run, chosen)), request_of("", run)) is None:
         workers = run.spec.workers
         gpus = f" and {workers.resources.gpu} GPUs" if workers.resources.gpu else ""
@@ -171,6 +191,29 @@ def unacceptable(run: TrainingRun, settings: Settings) -> tuple[str, str] | None
         )
         return "ExceedsClass", message
     return None
+
+
+def _not_permitted(run: TrainingRun, chosen: ClusterClass) -> str:
+    """Return which image, Secret or ConfigMap the class does not permit; empty if there is none."""
+    wanted = []
+    if run.spec.image:
+        folder, _, last = run.spec.image.partition("@")[0].rpartition("/")
+        wanted.append(("image", "images", f"{folder}/{last.partition(':')[0]}"))
+    for source in run.spec.env_from:
+        if source.secret_ref:
+            wanted.append(("envFrom", "secrets", source.secret_ref.name))
+        if source.config_map_ref:
+            wanted.append(("envFrom", "configMaps", source.config_map_ref.name))
+    for field, kind, name in wanted:
+        permitted = chosen.permissions.get(kind, ())
+        is_below = kind == "images" and any(name.startswith(f"{each}/") for each in permitted)
+        if not (is_below or name in permitted):
+            return (
+                f"spec.{field}: got \"{name}\"; expected one that class '{chosen.name}' permits: "
+                f"{', '.join(permitted) or 'none'}. Add it to controller.classPermissions."
+                f"{chosen.name}.{kind} of the chart"
+            )
+    return ""
 
 
 def sized_cluster(run: TrainingRun, chosen: ClusterClass) -> JsonObject:

@@ -15,6 +15,8 @@ from trainshed_controller.model import ClusterClass, Settings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from trainshed_api.json_object import JsonObject
+
 PREFIX = "TRAINSHED_CONTROLLER_"
 KUBECONFIG = "KUBECONFIG"
 
@@ -73,7 +75,7 @@ def read_platform(environment: Mapping[str, str]) -> Platform:
             f'{PREFIX}WATCH_NAMESPACES: got "{get("WATCH_NAMESPACES")}"; expected "{own}" or '
             "nothing: a controller serves its own namespace only"
         )
-    classes = get("CLASSES_FILE")
+    classes, permissions = get("CLASSES_FILE"), get("PERMISSIONS_FILE")
     ip, port = get("POD_IP", "127.0.0.1"), int(_number(get, "PROGRESS_PORT", "8081"))
     kubeconfig = environment.get(KUBECONFIG, "")
     return Platform(
@@ -82,7 +84,9 @@ def read_platform(environment: Mapping[str, str]) -> Platform:
             shared_clusters=frozenset(_names(get("SHARED_CLUSTERS"))),
             progress_url=get("PROGRESS_URL"),
             dashboard_url=get("DASHBOARD_URL", "http://{cluster}-head-svc.{namespace}.svc:8265"),
-            classes=read_classes(Path(classes)) if classes else {},
+            classes=read_classes(Path(classes), Path(permissions) if permissions else None)
+            if classes
+            else {},
             progress_interval_seconds=_number(get, "PROGRESS_INTERVAL_SECONDS", "10"),
             isolates_clusters=get("NETWORK_POLICY") == "true",
         ),
@@ -103,30 +107,38 @@ def read_platform(environment: Mapping[str, str]) -> Platform:
     )
 
 
-def read_classes(path: Path) -> dict[str, ClusterClass]:
+def read_classes(path: Path, permissions: Path | None = None) -> dict[str, ClusterClass]:
     """Return the classes of clusters by name: a map from name to RayClusterSpec.
+
+    permissions: file with a map from name to what runs may set, by kind.
 
     Raises SettingsError for a file that cannot be read or holds something else.
     """
-    try:
-        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        raise SettingsError(f"{PREFIX}CLASSES_FILE: {path}: {error}") from None
-    if loaded is None:
-        return {}
-    if not isinstance(loaded, dict):
-        raise SettingsError(
-            f"{PREFIX}CLASSES_FILE: {path}: expected a map from name to RayClusterSpec"
-        )
+    permitted = _read_map("PERMISSIONS_FILE", permissions, "permissions") if permissions else {}
     classes = {}
-    for name, spec in loaded.items():
+    for name, spec in _read_map("CLASSES_FILE", path, "RayClusterSpec").items():
         if "headGroupSpec" not in as_object(spec):
             raise SettingsError(
                 f"{PREFIX}CLASSES_FILE: {path}: class {name}: expected a RayClusterSpec, with "
                 "headGroupSpec"
             )
-        classes[str(name)] = ClusterClass(str(name), as_object(spec))
+        allowed = {
+            kind: tuple(map(str, names))
+            for kind, names in as_object(permitted.get(name)).items()
+            if isinstance(names, list)
+        }
+        classes[str(name)] = ClusterClass(str(name), as_object(spec), allowed)
     return classes
+
+
+def _read_map(variable: str, path: Path, of: str) -> JsonObject:
+    try:
+        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise SettingsError(f"{PREFIX}{variable}: {path}: {error}") from None
+    if loaded is not None and not isinstance(loaded, dict):
+        raise SettingsError(f"{PREFIX}{variable}: {path}: expected a map from name to {of}")
+    return as_object(loaded)
 
 
 def _names(text: str) -> list[str]:

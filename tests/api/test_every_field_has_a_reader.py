@@ -11,7 +11,7 @@ from trainshed_api.checkpoint import BestSpec, CheckpointSpec
 from trainshed_api.code import CodeSpec
 from trainshed_api.data import DatasetSpec, DataSpec, FeedSpec, ShuffleSpec
 from trainshed_api.failure import FailurePolicySpec, FailureRule
-from trainshed_api.placement import ClusterSpec, DedicatedSpec
+from trainshed_api.placement import ClusterSpec, DedicatedSpec, EnvFromSpec
 from trainshed_api.rows import ReadSpec
 from trainshed_api.syntax import parse_python
 from trainshed_api.tracking import MLflowSpec, TrackingSpec, WandbSpec
@@ -46,6 +46,7 @@ MODELS: tuple[type[BaseModel], ...] = (
     CodeSpec,
     ClusterSpec,
     DedicatedSpec,
+    EnvFromSpec,
     FailurePolicySpec,
     FailureRule,
     TrackingSpec,

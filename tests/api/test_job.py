@@ -58,7 +58,7 @@ def test_a_run_that_does_not_fit_is_refused_with_its_size() -> None:
     told = run.to_dict()
     assert isinstance(told["spec"], dict)
     del told["spec"]["accumulate"], told["spec"]["syncBatchNorm"]
-    del told["spec"]["firstStepDeadlineSeconds"]
+    del told["spec"]["firstStepDeadlineSeconds"], told["spec"]["envFrom"]
     assert isinstance(told["spec"]["data"], dict)
     del told["spec"]["data"]["loaderProcesses"]
     assert isinstance(told["spec"]["checkpoint"], dict)
@@ -102,6 +102,10 @@ def test_what_a_release_added_is_not_told_to_an_older_image_while_it_says_nothin
     later = {"accumulate": 2, "syncBatchNorm": True, "firstStepDeadlineSeconds": 7200}
     assert not set(later) & set(json.loads(encode_run(make_run()))["spec"])
     assert later.items() <= json.loads(encode_run(make_run(**later)))["spec"].items()
+
+    secret: list[JsonValue] = [{"secretRef": {"name": "wandb"}}]
+    using = make_run(cluster={"dedicated": {}}, envFrom=secret)
+    assert json.loads(encode_run(using))["spec"]["envFrom"] == secret
 
     checkpoint = make_run(checkpoint={"allowMissing": ["average"]})
     assert "allowMissing" not in json.loads(encode_run(make_run()))["spec"]["checkpoint"]

@@ -71,6 +71,25 @@ MISTAKES: dict[str, Mistake] = {
         'spec.cluster.dedicated.class: got "Big"; expected a name of at most 63 of a-z, 0-9 and '
         "-, no - first or last",
     ),
+    "an image without its digest": Mistake(
+        {"cluster": {"dedicated": {}}, "image": "registry.example.com/team/train:v1"},
+        'spec.image: got "registry.example.com/team/train:v1"; expected an image with its digest, '
+        "such as registry.example.com/team/train@sha256:DIGEST",
+    ),
+    "a Secret for a shared cluster": Mistake(
+        {"envFrom": [{"secretRef": {"name": "wandb"}}]},
+        "spec.envFrom: got 1 of them; expected no value without cluster.dedicated: Pods of a "
+        "shared cluster exist before the run",
+    ),
+    "an environment from nowhere": Mistake(
+        {"cluster": {"dedicated": {}}, "envFrom": [{}]},
+        "spec.envFrom[0]: got neither of them; expected exactly one: secretRef or configMapRef",
+    ),
+    "a Secret whose name is none": Mistake(
+        {"cluster": {"dedicated": {}}, "envFrom": [{"secretRef": {"name": "A"}}]},
+        'spec.envFrom[0].secretRef.name: got "A"; expected a name of at most 253 of a-z, 0-9, - '
+        "and ., none of the last two first or last",
+    ),
     "a failure rule for everything": Mistake(
         {"failurePolicy": {"rules": [{"action": "Fail"}]}},
         "spec.failurePolicy.rules[0]: got neither exitCodes nor logPattern; expected exitCodes, "

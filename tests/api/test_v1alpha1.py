@@ -63,6 +63,7 @@ def test_entrypoint_is_written_without_what_it_refuses() -> None:
         "reproducible",
         "code",
         "env",
+        "envFrom",
         "workers",
         "storage",
         "failurePolicy",

@@ -1,6 +1,9 @@
 """What the chart tells the controller, and the hook that ends it."""
 
+import json
 from pathlib import Path
+
+import yaml
 
 from tests.chart.rendering import Object, Renderer, at, of_kind, rows, table, text
 
@@ -41,6 +44,23 @@ def test_the_controller_makes_policies_where_the_release_has_them(renderer: Rend
     assert can_create(closed)
     assert told(opened)["TRAINSHED_CONTROLLER_NETWORK_POLICY"] == "false"
     assert not can_create(opened)
+
+
+def test_the_controller_reads_what_runs_may_set_in_a_class(
+    renderer: Renderer, tmp_path: Path
+) -> None:
+    permissions = {"images": ["registry.example.com/team"], "secrets": ["wandb"]}
+    values = tmp_path / "values.yaml"
+    values.write_text(json.dumps({"controller": {"classPermissions": {"default": permissions}}}))
+
+    objects = renderer.render(values)
+
+    [classes] = [
+        each for each in of_kind(objects, "ConfigMap") if "classes.yaml" in table(each, "data")
+    ]
+    folder, _, file = told(objects)["TRAINSHED_CONTROLLER_PERMISSIONS_FILE"].rpartition("/")
+    assert yaml.safe_load(text(classes, "data", file)) == {"default": permissions}
+    assert told(objects)["TRAINSHED_CONTROLLER_CLASSES_FILE"] == f"{folder}/classes.yaml"
 
 
 def test_one_object_of_a_namespace_has_the_same_name_in_every_release(renderer: Renderer) -> None:

@@ -205,6 +205,14 @@ CASES = {
         "controller: {classes: {big: {headGroupSpec: {}}}, trustedClasses: [bigger]}",
         ('controller.trustedClasses has "bigger"', "controller.classes: big"),
     ),
+    "permissions of a class that is not there": Case(
+        "controller: {classPermissions: {bigger: {images: [registry.example.com/team]}}}",
+        ('controller.classPermissions has "bigger"', "expected one of: default"),
+    ),
+    "a permission of another kind": Case(
+        "controller: {classPermissions: {default: {volumes: [a]}}}",
+        ("/controller/classPermissions/default", "volumes"),
+    ),
     "a sidecar whose image is not of the mirror": Case(
         "global: {imageRegistry: mirror.example}\n"
         "kuberay-operator: {enabled: false}\n"

@@ -24,6 +24,7 @@ RUNS = Kind("/apis/trainshed.dev/v1alpha1", "trainingruns")
 CORES = (
     "cpu: Invalid value: expected a Kubernetes quantity above 0 and at most 1M, such as 2 or 500m"
 )
+IMAGE = f"registry.example.com/team/train@sha256:{'0' * 64}"
 BYTES = "memory: Invalid value: expected a Kubernetes quantity above 0 and at most 1E, such as 8Gi"
 
 
@@ -126,6 +127,22 @@ REFUSED: dict[str, tuple[Document, str]] = {
     "two clusters": (
         {"cluster": {"shared": "a", "dedicated": {}}},
         "spec.cluster: Invalid value: expected exactly one: shared",
+    ),
+    "an image for a shared cluster": (
+        {"image": IMAGE},
+        "spec.image: Invalid value: expected no value without cluster.dedicated",
+    ),
+    "an image without its digest": (
+        {"cluster": {"dedicated": {}}, "image": IMAGE.partition("@")[0]},
+        "spec.image in body should match",
+    ),
+    "a Secret for a shared cluster": (
+        {"cluster": {"shared": "a"}, "envFrom": [{"secretRef": {"name": "wandb"}}]},
+        "spec.envFrom: Invalid value: expected no value without cluster.dedicated",
+    ),
+    "an environment from nowhere": (
+        {"cluster": {"dedicated": {}}, "envFrom": [{}]},
+        "spec.envFrom[0]: Invalid value: expected exactly one: secretRef or configMapRef",
     ),
     "a rule for everything": (
         {"failurePolicy": {"rules": [{"action": "Fail"}]}},
@@ -291,6 +308,7 @@ WAITS: dict[str, Document] = {
     "the cache": dataset(cache="none"),
     "the prefetch": dataset(feed={"prefetchBatches": 8}),
     "the code": {"code": {"pip": ["einops"]}},
+    "the image": {"cluster": {"dedicated": {}}, "image": IMAGE},
     "checkpoints": {"checkpoint": {"keep": 5}},
 }
 NEVER, SUSPENDED = "it makes another run", "can be changed only while spec.suspend is true"
@@ -311,6 +329,9 @@ CHANGES: dict[str, Change] = {
     "the budget may change": Change({"failurePolicy": {"maxApplicationFailures": 3}}),
     "what a task is given may change": Change(dataset(task={"memory": "4Gi"})),
     "env may change": Change({"env": {"A": "1"}}),
+    "envFrom may change": Change(
+        {"envFrom": [{"secretRef": {"name": "wandb"}}]}, start={"cluster": {"dedicated": {}}}
+    ),
     "priority, deadlines and ttl may change": Change(
         {"priority": 3, "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 0}
     ),

@@ -1,5 +1,6 @@
 """The RayJob of an attempt, on a shared cluster and on one of its own."""
 
+import copy
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,10 @@ from pydantic import JsonValue
 
 from tests.controller.builders_view import CLASS_SPEC, SETTINGS, UID, make_view
 from trainshed_api.groups import NodeGroup, decode_groups
-from trainshed_api.json_object import as_object
+from trainshed_api.json_object import as_object, objects
 from trainshed_api.loading import load_text
 from trainshed_controller.capacity import read_groups
-from trainshed_controller.model import GroupView, Room, Settings
+from trainshed_controller.model import ClusterClass, GroupView, Room, Settings
 from trainshed_controller.render import (
     progress_token,
     render_attempt,
@@ -89,6 +90,97 @@ def test_a_cluster_of_its_own_has_as_many_workers_as_the_run_needs() -> None:
         "ray.io/disable-provisioned-head-restart": "true"
     }
     assert read_groups(CLASS_SPEC)[0].wanted == 0, "the class itself stays as it is"
+
+
+IMAGE = f"registry.example.com/team/train:v1@sha256:{'0' * 64}"
+ENV_FROM: list[JsonValue] = [
+    {"secretRef": {"name": "wandb"}},
+    {"configMapRef": {"name": "proxies"}},
+]
+PERMISSIONS = {
+    "images": ("registry.example.com/team",),
+    "secrets": ("wandb",),
+    "configMaps": ("proxies",),
+}
+
+
+def permitting(**permissions: tuple[str, ...]) -> Settings:
+    spec = copy.deepcopy(CLASS_SPEC)
+    [worker] = objects(spec["workerGroupSpecs"])
+    containers = objects(part(worker, "template", "spec", "containers"))
+    containers[0]["envFrom"] = [{"secretRef": {"name": "of-the-class"}}]
+    pod = as_object(part(worker, "template", "spec"))
+    pod["containers"] = [*containers, {"name": "sidecar", "image": "s"}]
+    return replace(
+        SETTINGS, classes={"default": ClusterClass("default", spec, {**PERMISSIONS, **permissions})}
+    )
+
+
+def test_image_and_environment_of_a_run_reach_every_ray_container_of_its_cluster() -> None:
+    view = make_view(cluster={"dedicated": {}}, image=IMAGE, envFrom=ENV_FROM)
+    assert view.run
+
+    assert unacceptable(view.run, permitting()) is None
+    job = render_attempt(view, 1, permitting(), KEY, ())
+
+    cluster = as_object(part(job, "spec", "rayClusterSpec"))
+    [head] = objects(part(cluster, "headGroupSpec", "template", "spec", "containers"))
+    [group] = objects(cluster["workerGroupSpecs"])
+    worker, sidecar = objects(part(group, "template", "spec", "containers"))
+    assert head["image"] == worker["image"] == IMAGE
+    assert head["envFrom"] == ENV_FROM
+    assert worker["envFrom"] == [*ENV_FROM, {"secretRef": {"name": "of-the-class"}}], (
+        "the last one wins in a container"
+    )
+    assert sidecar == {"name": "sidecar", "image": "s"}
+
+
+@pytest.mark.parametrize(
+    ("permissions", "want"),
+    [
+        (
+            {"images": ("registry.example.com/tea", "registry.example.com/team/train/x")},
+            'spec.image: got "registry.example.com/team/train"; expected one that class '
+            "'default' permits: registry.example.com/tea, registry.example.com/team/train/x. Add "
+            "it to controller.classPermissions.default.images of the chart",
+        ),
+        ({"secrets": ()}, "spec.envFrom: got \"wandb\"; expected one that class 'default' permits"),
+        ({"configMaps": ("wandb",)}, 'spec.envFrom: got "proxies"; expected one that class'),
+    ],
+    ids=["image", "secret", "configmap"],
+)
+def test_what_a_class_does_not_permit_is_refused_by_name(
+    permissions: dict[str, tuple[str, ...]], want: str
+) -> None:
+    view = make_view(cluster={"dedicated": {}}, image=IMAGE, envFrom=ENV_FROM)
+    assert view.run
+
+    refusal = unacceptable(view.run, permitting(**permissions))
+
+    assert refusal
+    assert refusal[0] == "NotPermitted"
+    assert refusal[1].startswith(want)
+
+
+def test_a_registry_of_another_port_is_another_registry() -> None:
+    image = IMAGE.replace("example.com", "example.com:5000")
+    view = make_view(cluster={"dedicated": {}}, image=image)
+    assert view.run
+
+    refusal = unacceptable(view.run, permitting(images=("registry.example.com",)))
+
+    assert refusal
+    assert 'got "registry.example.com:5000/team/train"' in refusal[1]
+
+
+def test_permissions_of_classes_are_read_beside_them(tmp_path: Path) -> None:
+    classes, permissions = tmp_path / "classes.yaml", tmp_path / "permissions.yaml"
+    classes.write_text("small: {headGroupSpec: {}}")
+    permissions.write_text("small: {images: [registry.example.com/team]}")
+
+    assert read_classes(classes, permissions)["small"].permissions == {
+        "images": ("registry.example.com/team",)
+    }
 
 
 def test_a_class_that_is_too_small_is_said_with_the_arithmetic() -> None:
