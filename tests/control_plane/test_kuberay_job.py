@@ -10,7 +10,6 @@ from tests.kuberay.api import CLUSTERS, JOBS
 from tests.kuberay.builders import make_cluster, make_job
 from tests.kuberay.drivers import finish, run_until_stopped
 from tests.kuberay.jobs_api import Driver, Submission
-from tests.kuberay.names import FINALIZER
 from tests.kuberay.rayresources import RayJob
 from tests.kuberay.stage import Stage, open_stage
 
@@ -60,20 +59,6 @@ async def head_name(stage: Stage, cluster: str = "shared") -> str:
     )
 
 
-async def test_a_job_on_a_shared_cluster_runs_under_its_id_and_completes(stage: Stage) -> None:
-    await stage.create(JOBS, make_job(entrypoint="succeed", jobId="digits-0a1b2c3d-1"))
-    job = await stage.job("digits-1", is_in("Complete"))
-    status = job.status
-    assert (status.job_status, status.reason) == ("SUCCEEDED", "")
-    assert status.job_id == "digits-0a1b2c3d-1"
-    assert status.ray_cluster_name == "shared"
-    assert status.dashboard_url == f"shared-head-svc.{stage.namespace}.svc.cluster.local:8265"
-    assert (status.succeeded, status.failed) == (1, 0)
-    assert status.message == "Job finished successfully."
-    assert job.metadata.finalizers == [FINALIZER]
-    assert drivers(stage) == ["digits-0a1b2c3d-1"]
-
-
 async def test_a_job_that_fails_says_why(stage: Stage) -> None:
     await stage.create(JOBS, make_job(entrypoint="fail"))
     status = (await stage.job("digits-1", is_in("Failed"))).status
@@ -81,14 +66,6 @@ async def test_a_job_that_fails_says_why(stage: Stage) -> None:
     assert "failed with exit code 1" in status.message
     assert "ValueError: no data" in status.message
     assert status.end_time is not None
-
-
-async def test_a_job_that_was_stopped_is_complete_and_not_succeeded(stage: Stage) -> None:
-    await stage.create(JOBS, make_job(entrypoint="run", jobId="one"))
-    await stage.job("digits-1", is_running)
-    stage.dashboards.jobs(stage.namespace, "shared")["one"].stop_requested.set()
-    status = (await stage.job("digits-1", is_in("Complete"))).status
-    assert (status.job_status, status.succeeded, status.failed) == ("STOPPED", 0, 0)
 
 
 async def test_an_id_that_ray_knows_is_taken_as_done_and_nothing_runs(stage: Stage) -> None:
@@ -165,27 +142,6 @@ async def test_a_job_of_a_cluster_that_is_not_there_waits_and_says_so(
 
     await stage.until("its event", is_said)
     assert (await stage.job("digits-1")).status.job_deployment_status == "Initializing"
-
-
-async def test_a_deleted_job_is_stopped_once_and_goes(stage: Stage) -> None:
-    await stage.create(JOBS, make_job(entrypoint="run", jobId="gone"))
-    await stage.job("digits-1", is_running)
-    await stage.api.delete(JOBS, stage.namespace, "digits-1")
-    await stage.gone(JOBS, "digits-1")
-    live = stage.dashboards.jobs(stage.namespace, "shared")["gone"]
-    await stage.until("the job is stopped", lambda: live.status == "STOPPED")
-
-
-async def test_a_job_with_a_cluster_of_its_own_makes_it_and_leaves_nothing(stage: Stage) -> None:
-    own = make_job("own-1", None, entrypoint="succeed")
-    await stage.create(JOBS, own)
-    job = await stage.job("own-1", is_in("Complete"))
-    name = job.status.ray_cluster_name
-    assert name.startswith("own-1-")
-    assert drivers(stage) == [job.status.job_id]
-    await stage.gone(CLUSTERS, name)
-    await stage.pods(name, lambda pods: not pods)
-    assert (await stage.job("own-1")).status.job_status == "SUCCEEDED"
 
 
 async def test_a_lost_head_that_does_not_come_back_ends_in_the_long_timeout(stage: Stage) -> None:

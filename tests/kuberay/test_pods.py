@@ -97,17 +97,6 @@ def test_resources_and_labels_of_a_group_become_those_of_its_ray_nodes() -> None
     assert pod.metadata.labels["trainshed.dev/group"] == "gpu"
 
 
-def test_requests_count_where_there_is_no_limit_of_cpus() -> None:
-    template = make_template(resources={"requests": {"cpu": "2500m"}})
-    assert "--num-cpus=3" in start_of(worker(template=template))
-
-
-def test_switches_that_are_off_are_left_out_unless_they_take_a_value() -> None:
-    words = start_of(worker(rayStartParams={"no-monitor": "false", "include-log-monitor": "false"}))
-    assert "--include-log-monitor=false" in words
-    assert not [word for word in words if word.startswith("--no-monitor")]
-
-
 def test_a_command_of_the_users_own_runs_before_ray_starts() -> None:
     pod = worker(template=make_template(command=["bash", "setup.sh"]))
     [text] = ray(pod).args or []
@@ -136,20 +125,6 @@ def test_labels_of_a_pod_tell_its_place_and_cannot_be_overridden() -> None:
     }
 
 
-def test_names_of_pods_begin_with_those_of_their_cluster_and_group() -> None:
-    assert render_head_pod(cluster()).metadata.generate_name == "shared-head-"
-    assert worker().metadata.generate_name == "shared-gpu-worker-"
-    long = render_head_pod(cluster(name="a" * 53)).metadata.generate_name
-    assert long == "a" * 50 + "-head-"
-
-
-def test_pods_belong_to_their_cluster() -> None:
-    [owner] = worker().metadata.owner_references
-    assert (owner.kind, owner.name, owner.uid) == ("RayCluster", "shared", "1-2-3")
-    assert owner.controller
-    assert owner.block_owner_deletion
-
-
 def test_a_worker_waits_for_the_head_under_the_rules_of_its_own_container() -> None:
     security: Manifest = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     pod = worker(template=make_template(securityContext=security))
@@ -173,16 +148,6 @@ def test_containers_know_where_their_head_is() -> None:
     assert on_head["RAY_USAGE_STATS_EXTRA_TAGS"] == (
         "kuberay_version=v1.7.0;kuberay_crd=RayCluster"
     )
-
-
-def test_a_token_is_given_to_ray_and_to_who_waits_for_it() -> None:
-    of = cluster(make_group(), authOptions={"mode": "token", "secretName": "ours"})
-    pod = render_worker_pod(of, of.spec.worker_group_specs[0], 0)
-    for container in (ray(pod), *pod.spec.init_containers):
-        env = env_of(container)
-        assert env["RAY_AUTH_MODE"] == "token"
-        assert env["RAY_AUTH_TOKEN"] == {"secretKeyRef": {"name": "ours", "key": "auth_token"}}
-    assert "RAY_AUTH_MODE" not in env_of(ray(worker()))
 
 
 def test_ray_is_asked_for_its_health_unless_the_user_says_how() -> None:
@@ -215,11 +180,3 @@ def test_what_the_stand_in_does_not_know_passes_through() -> None:
     assert isinstance(made, dict)
     assert made["terminationGracePeriodSeconds"] == 90
     assert "preStop" in str(made["containers"])
-
-
-def test_making_a_pod_leaves_the_description_of_the_cluster_alone() -> None:
-    of = cluster(make_group(template=make_template(resources=RESOURCES)))
-    before = of.manifest()
-    render_head_pod(of)
-    render_worker_pod(of, of.spec.worker_group_specs[0], 3)
-    assert of.manifest() == before
