@@ -112,25 +112,6 @@ def test_a_slow_machine_is_within_its_budgets() -> None:
     assert len(over_budget({"tests/api": 161.0}, {"tests/api": 10})) == 1
 
 
-def test_tests_that_share_a_ray_run_in_one_of_two_processes(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        """
-        import pytest
-        @pytest.mark.ray
-        @pytest.mark.parametrize("case", range(6))
-        def test_ray(case): pass
-        """
-    )
-    pytester.makeini(SETTINGS)
-
-    result = run(pytester, "-v", "-n", "2", "--dist", "loadgroup")
-
-    result.assert_outcomes(passed=6)
-    where = [line.split()[0] for line in result.outlines if "PASSED" in line]
-    assert len(where) == 6
-    assert len(set(where)) == 1
-
-
 def test_who_shares_a_server_or_a_ray_runs_in_one_process(project: pytest.Pytester) -> None:
     items, _ = project.inline_genitems("-p", "tests.gates")
 

@@ -253,25 +253,6 @@ def test_what_is_short_is_named_with_what_to_change(rows: Path, case: Case) -> N
     assert all(words in found.message for words in said), found.message
 
 
-SLOW = {
-    "more CPUs than there are": (2000.0, "set data.cpus to 17 (there are 4)"),
-    "far more than anybody has": (
-        100_000.0,
-        "set data.cpus as high as can be (813 would do, there are 4)",
-    ),
-}
-
-
-@pytest.mark.parametrize(("rate", "said"), SLOW.values(), ids=SLOW)
-def test_more_cpus_than_there_are_are_said_to_be(rows: Path, rate: float, said: str) -> None:
-    plan = make_plan(rows, cache="none", transforms=TRANSFORMS)
-
-    found = diagnose(plan, DECODE, make_means(cores=4), StepTiming(10_000 / rate, 60.0))
-
-    assert found
-    assert said in found.message
-
-
 def test_of_a_mix_the_part_is_named_whose_rows_were_counted(rows: Path) -> None:
     plain = make_plan(rows, cache="none")
     plan = make_mix({"web": (plain, 0.5), "books": (plain, 0.5)})

@@ -91,15 +91,6 @@ def steps_of(plan: DatasetPlan, at: EpochPass, rank: int) -> Steps:
     return [batch.tensors["id"].tolist() for batch in batches]
 
 
-@settings(max_examples=30)
-@given(begun=BEGUN)
-def test_the_rest_is_what_was_left(begun: Begun, tmp_path_factory: pytest.TempPathFactory) -> None:
-    plan, at = make(begun, tmp_path_factory)
-    for rank in range(begun.ranks):
-        rest = steps_of(plan, replace(at, first_step=begun.done), rank)
-        assert rest == steps_of(plan, at, rank)[begun.done :]
-
-
 # Of a table that a task hands out, where a step has more rows than a turn.
 MOST_ROWS = 3
 CUTS = st.tuples(

@@ -371,10 +371,3 @@ WRONG = {
 def test_a_condition_that_no_row_can_meet_is_refused(folder: Path, where: str, want: str) -> None:
     with pytest.raises(SpecError, match=want):
         opened(folder, where=where)
-
-
-def test_a_condition_that_a_column_does_not_understand_says_so(folder: Path) -> None:
-    with pytest.raises(
-        SpecError, match=r"where: got \"one\" for column id of type int64; expected"
-    ):
-        opened(folder, where='id == "one"')

@@ -210,12 +210,6 @@ def test_another_seed_or_share_holds_other_rows_out(home: Path) -> None:
     assert zero < half  # by the same numbers
 
 
-def test_it_knows_how_many_rows_are_left(home: Path) -> None:
-    sizes = [opened(home / "csv", "csv", holdout=holdout(keep)) for keep in ("held", "rest")]
-
-    assert [source.likely_rows for source in sizes] == [sum(WANT.values()), ROWS - 181]
-
-
 def test_values_of_samples_are_read_alone(tmp_path: Path) -> None:
     """Of tar files only reading tells which columns there are."""
     table = pa.table({"id": np.arange(ROWS), "label": LABELS})

@@ -391,24 +391,6 @@ def test_a_claim_that_cannot_be_read_counts_by_its_heartbeat(
     assert claim_and_close(folder) == 2
 
 
-def test_of_two_live_drivers_one_is_held(storage: Folder) -> None:
-    folder = RunFolder(storage)
-    drivers = [start_driver(folder), start_driver(folder)]
-    for driver in drivers:
-        let_claim(driver)
-    said = sorted(said_by(driver) for driver in drivers)
-
-    who = f"{folder.at}: attempt 1 is held by process "
-    assert said[0] == "claimed 1\n"
-    assert said[1].startswith(f"held: {who}")
-    with pytest.raises(AttemptHeldError, match="attempt 1 is held by process"):
-        claim(folder)
-    assert folder.attempts() == [1]
-    for driver in drivers:
-        driver.communicate()
-    assert claim_and_close(folder) == 2
-
-
 def test_a_run_s_folder_is_found_by_its_address(storage: Folder) -> None:
     claim_and_close(RunFolder(storage))
 

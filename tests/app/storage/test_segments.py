@@ -28,6 +28,16 @@ def pieces(folder: Folder) -> list[str]:
     return (folder / "log.parts").names()
 
 
+def begin_three_pieces(folder: Folder) -> tuple[SegmentedWriter, list[str]]:
+    """Return a text that is not closed, and its lines, which are a piece each."""
+    text = SegmentedWriter(folder, "log", SOON)
+    lines = [f"{number}" * PIECE_BYTES + "\n" for number in range(3)]
+    for count, line in enumerate(lines, start=1):
+        text.write(line)
+        wait_for(folder, lines[:count])
+    return text, lines
+
+
 def test_a_text_is_read_while_it_grows(storage: Folder) -> None:
     text = SegmentedWriter(storage, "log", SOON)
     text.write("one\n")
@@ -160,11 +170,7 @@ def test_a_text_that_could_not_be_ended_is_there_as_far_as_it_came(
 def test_a_text_whose_end_is_tried_again_keeps_all_of_it(
     through_faults: Bucket, faulty_s3: FaultyS3, nth: int
 ) -> None:
-    text = SegmentedWriter(through_faults, "log", SOON)
-    lines = [f"{number}" * PIECE_BYTES + "\n" for number in range(3)]
-    for count, line in enumerate(lines, start=1):
-        text.write(line)
-        wait_for(through_faults, lines[:count])
+    text, lines = begin_three_pieces(through_faults)
     # The first piece is deleted, then the others, then the mark of that.
     faulty_s3.add(Rule(REFUSED, method="POST", every=nth, times=1))
 
@@ -180,11 +186,7 @@ def test_a_text_whose_end_is_tried_again_keeps_all_of_it(
 def test_a_text_that_ends_while_it_is_read_is_read_to_its_end(
     through_faults: Bucket, faulty_s3: FaultyS3
 ) -> None:
-    text = SegmentedWriter(through_faults, "log", SOON)
-    lines = [f"{number}" * PIECE_BYTES + "\n" for number in range(3)]
-    for count, line in enumerate(lines, start=1):
-        text.write(line)
-        wait_for(through_faults, lines[:count])
+    text, lines = begin_three_pieces(through_faults)
     faulty_s3.add(Rule("answer held", method="GET", key="*log.parts/000000", times=1))
 
     with ThreadPoolExecutor(1) as pool:
