@@ -14,9 +14,6 @@ from tests.app.cli_here import trainshed_here
 from tests.app.jobs.server import Reply, serve
 from tests.app.ray_head import Head, ask
 from tests.app.ray_run import ROOT, Output, finish, start, trainshed, write_run
-from tests.builders import make_run
-from trainshed.planning.cluster_capacity import ClusterNodes, Node, check_capacity
-from trainshed_api.errors import SpecError
 from trainshed_api.job import encode_run
 from trainshed_api.loading import load_file
 from trainshed_api.names import (
@@ -39,22 +36,6 @@ WORKERS: JsonValue = {"count": 1, "group": "gpu", "resources": {"cpu": 1}}
 PATIENCE = 300
 # Until it is told to stop.
 FOREVER = 1_000_000
-
-
-# Ray's state can be read without joining it, in a second or two.
-READ_NODES = """
-import json, os
-from dataclasses import asdict
-from ray._private.state import state
-from ray._raylet import GcsClientOptions
-from trainshed.ray_train import ray_cluster
-state._initialize_global_state(
-    GcsClientOptions.create(
-        os.environ["RAY_ADDRESS"], None, allow_cluster_id_nil=True, fetch_cluster_id_if_nil=False
-    )
-)
-print(json.dumps([asdict(node) for node in ray_cluster.nodes(admitted=False).nodes]))
-"""
 
 
 class JobDetails(BaseModel):
@@ -197,20 +178,6 @@ def test_a_token_is_wanted_and_it_must_be_the_right_one(head: Head) -> None:
     assert (without.code, wrong.code) == (EXIT_INVALID, EXIT_INVALID)
     assert "wants a token: set RAY_AUTH_TOKEN" in without.stderr
     assert "refuses the token of RAY_AUTH_TOKEN (403)" in wrong.stderr
-
-
-def test_more_workers_than_the_nodes_of_a_group_hold_are_refused(head: Head) -> None:
-    read = trainshed(program=READ_NODES, environment=head.inside, timeout_seconds=PATIENCE)
-    assert read.code == EXIT_SUCCEEDED, read.stderr
-    cluster = ClusterNodes([Node(**node) for node in json.loads(read.stdout)])
-    assert {node.group: node.total["CPU"] for node in cluster.nodes} == {"gpu": 2, "cpu": 2}
-
-    run = make_run(workers={"count": 8, "group": "gpu"}, batchSize=8)
-    with pytest.raises(SpecError) as caught:
-        check_capacity(run.spec, cluster)
-
-    want = "what fits: group gpu has 2 CPUs on 1 nodes, enough for 2"
-    assert str(caught.value) == f"spec.workers: got 8 x (1 CPUs); expected {want}"
 
 
 def test_a_controller_s_attempt_is_made_once_told_of_and_stopped_by_an_answer(

@@ -108,11 +108,6 @@ FAULTS: dict[str, tuple[dict[str, JsonValue], str]] = {
         {"use": f"{FUNCTIONS}:listed", "kind": "groups", "by": ["user"]},
         f'{USE}.by: there is no column "user"; expected one of id, x',
     ),
-    "a filter that returns rows": (
-        {"use": f"{FUNCTIONS}:odd_rows", "kind": "filter"},
-        f"{USE}.use: {FUNCTIONS}:odd_rows returned a dict of object with the shape (); expected "
-        "True",
-    ),
     "a DataFrame for who wants a dict": (
         {"use": f"{FUNCTIONS}:noted", "batchFormat": "pandas"},
         f"{USE}.use: {FUNCTIONS}:noted raised TypeError: expected a dict, got a DataFrame",

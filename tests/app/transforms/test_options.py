@@ -14,7 +14,6 @@ from trainshed.transforms import (
     Batch,
     color_jitter,
     decode_image,
-    decode_random_resized_crop,
     random_erasing,
     random_flip,
     random_gray,
@@ -34,9 +33,7 @@ WANT_SIZE = "must be a number of pixels or [height, width]"
 Fault = tuple[Callable[..., Batch], Batch, dict[str, object], str]
 FAULTS: dict[str, Fault] = {
     "a size in words": (decode_image, ENCODED, {"size": "8"}, f'size is "8", {WANT_SIZE}'),
-    "three sides": (decode_image, ENCODED, {"size": [1, 2, 3]}, f"size is [1, 2, 3], {WANT_SIZE}"),
     "half a pixel": (decode_image, ENCODED, {"size": [8, 0.5]}, f"size is [8, 0.5], {WANT_SIZE}"),
-    "a truth": (decode_image, ENCODED, {"size": True}, f"size is True, {WANT_SIZE}"),
     "no width": (
         decode_image,
         ENCODED,
@@ -68,12 +65,6 @@ FAULTS: dict[str, Fault] = {
         {"size": 8, "upright": "no"},
         'upright is "no", must be true or false',
     ),
-    "a mode of a random crop": (
-        decode_random_resized_crop,
-        ENCODED,
-        {"size": 8, "mode": "BGR"},
-        'mode is "BGR", known are RGB and L',
-    ),
     "no range": (
         random_resized_crop,
         COLOUR,
@@ -93,12 +84,6 @@ FAULTS: dict[str, Fault] = {
         "scale is [0.1, 1.1], must be two numbers larger than 0 and at most 1, the smaller one "
         "first",
     ),
-    "an endless ratio": (
-        random_erasing,
-        COLOUR,
-        {"ratio": [1, float("inf")]},
-        "ratio is [1, inf], must be two numbers larger than 0, the smaller one first",
-    ),
     "no byte": (
         random_erasing,
         COLOUR,
@@ -116,12 +101,6 @@ FAULTS: dict[str, Fault] = {
         COLOUR,
         {"contrast": -0.1},
         "contrast is -0.1, must be a number, 0 or more",
-    ),
-    "without end": (
-        color_jitter,
-        COLOUR,
-        {"contrast": float("inf")},
-        "contrast is inf, must be a number, 0 or more",
     ),
     "not a number": (
         color_jitter,
@@ -151,19 +130,6 @@ FAULTS: dict[str, Fault] = {
     "crop of floats": (random_resized_crop, FLOATS, {"size": 8}, IS_NO_PIXELS),
     "jitter of floats": (color_jitter, FLOATS, {"hue": 0.1}, IS_NO_PIXELS),
     "grey of floats": (random_gray, FLOATS, {}, IS_NO_PIXELS),
-    "not decoded": (
-        random_flip,
-        ENCODED,
-        {},
-        'column "image" has the shape (1,), pictures have (rows, height, width) or '
-        "(rows, height, width, channels); decode them first",
-    ),
-    "another column": (
-        random_erasing,
-        COLOUR,
-        {"column": "img"},
-        'there is no column "img"; expected one of image. Did you mean image?',
-    ),
 }
 
 
