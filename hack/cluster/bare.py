@@ -31,6 +31,9 @@ from hack.tools.finder import find
 
 HOME = Path("/var/lib/trainshed/clusters")
 _CGROUPS = Path("/sys/fs/cgroup")
+# Ten times the default of either version: with the default all Pods together get the CPU time of
+# one process, and on a busy machine Ray does not start.
+_CPU_WEIGHTS = {"cpu.shares": "10240", "cpu.weight": "1000"}
 _READY_SECONDS = 300
 
 
@@ -241,6 +244,9 @@ class BareCluster:
     def _make_cgroups(self) -> None:
         for cgroup in self._cgroups():
             cgroup.mkdir(exist_ok=True)
+            for name, weight in _CPU_WEIGHTS.items():
+                if (cgroup / name).exists():
+                    (cgroup / name).write_text(weight)
 
     def _remove_cgroups(self) -> None:
         deadline = time.monotonic() + 10
