@@ -21,11 +21,40 @@ PHASES = (
 # The signals that ask for a stop, and the exit code that docs/cli.md promises for each.
 # `suspend` is the controller's answer to a snapshot of the driver: spec.suspend reaches it so.
 SOFT = {"interrupt": 130, "terminate": 143, "terminate-group": 143, "suspend": 143}
-# Those that end a process at once. Workers start again inside the attempt; without its coordinator
-# the attempt has failed, by a fault of the infrastructure.
-KILLS = {"kill-driver": 137, "kill-worker": 0, "kill-coordinator": 75}
-SIGNALS = (*SOFT, *KILLS)
-NEED_WORKERS = ("kill-worker", "kill-coordinator")
+# Those that end a process or a Pod. Workers start again inside the attempt; without its
+# coordinator, its head or its RayJob the attempt has failed, by a fault of the infrastructure.
+KILLS = {
+    "kill-driver": 137,
+    "kill-worker": 0,
+    "kill-coordinator": 75,
+    "delete-worker-pod": 0,
+    "delete-head-pod": 75,
+    "delete-rayjob": 75,
+}
+EXIT_CODES = SOFT | KILLS | {"cut-controller": 0}
+
+# The signals of whole runs on this machine, and the phases in which each cannot be sent.
+SIGNALS: Mapping[str, Collection[str]] = {
+    "interrupt": (),
+    "terminate": (),
+    "terminate-group": (),
+    "suspend": ("cluster-start",),  # its driver joins a Ray that runs already
+    "kill-driver": (),
+    "kill-worker": BEFORE_WORKERS,
+    "kill-coordinator": BEFORE_WORKERS,
+}
+# The same of TrainingRuns in Kubernetes, where a cluster starts before its driver.
+SIGNALS_ON_NODE: Mapping[str, Collection[str]] = {
+    "suspend": (),
+    "terminate": ("cluster-start",),
+    "kill-driver": ("cluster-start",),
+    "kill-worker": BEFORE_WORKERS,
+    "kill-coordinator": BEFORE_WORKERS,
+    "delete-worker-pod": BEFORE_WORKERS,
+    "delete-head-pod": (),
+    "delete-rayjob": (),
+    "cut-controller": (),
+}
 
 # Epochs of every program, and its minimum of steps.
 EPOCHS, STEPS = 3, 18
@@ -50,18 +79,23 @@ class Stop:
         return f"{self.program}/{self.phase}/{self.signal}"
 
 
-def find_possible(phases: Mapping[str, Collection[str]], seed: int) -> list[Stop]:
+def find_possible(
+    phases: Mapping[str, Collection[str]],
+    seed: int,
+    signals: Mapping[str, Collection[str]] = SIGNALS,
+) -> list[Stop]:
     """Return every stop that can happen.
 
     Args:
         phases: those that each program reaches, by its name.
+        signals: with the phases in which each cannot be sent.
     """
     return [
         Stop(program, phase, signal, _choose_step(seed, program, phase, signal))
         for program, reached in phases.items()
         for phase in PHASES
-        for signal in SIGNALS
-        if phase in reached and _can_be_sent(signal, phase)
+        for signal, excluded in signals.items()
+        if phase in reached and phase not in excluded
     ]
 
 
@@ -80,12 +114,6 @@ def draw(possible: Sequence[Stop], seed: int, count: int) -> list[Stop]:
         times.update(_parts(stop))
         drawn.append(stop)
     return drawn
-
-
-def _can_be_sent(signal: str, phase: str) -> bool:
-    if signal == "suspend":  # its driver joins a Ray that runs already
-        return phase != "cluster-start"
-    return signal not in NEED_WORKERS or phase not in BEFORE_WORKERS
 
 
 def _parts(stop: Stop) -> tuple[str, str, str]:

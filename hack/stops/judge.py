@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hack.stops.draw import KILLS, SOFT, Stop
+from hack.stops.draw import EXIT_CODES, KILLS, SOFT, Stop
 from trainshed_api.names import EXIT_SUCCEEDED, EXIT_TRY_AGAIN
 
 # How long a soft stop may take: what the spec allows, and what a busy machine needs to end Ray.
@@ -141,7 +141,7 @@ def _judge_ends(ends: Sequence[End], *, is_complete: bool) -> Iterator[str]:
         is_over = number == len(ends) and is_complete
         allowed = {EXIT_SUCCEEDED} if is_over else set()
         if end.signal:
-            allowed |= {(SOFT | KILLS)[end.signal]} - {EXIT_SUCCEEDED}
+            allowed |= {EXIT_CODES[end.signal]} - {EXIT_SUCCEEDED}
         after_kill = after_kill or end.signal in KILLS
         if after_kill:  # what was killed may still be taken for alive
             allowed |= {EXIT_TRY_AGAIN}

@@ -6,6 +6,7 @@ Used in the driver, in tasks that read and in workers. Without FOLDER it does no
 import json
 import os
 import signal
+import socket
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from hack.stops.draw import EPOCHS
+from trainshed_api.names import ENV_SPEC
 
 FOLDER = "HACK_STOPS_FOLDER"
 LIFE = time.time_ns()
@@ -37,8 +39,13 @@ class Plan:
 
 @cache
 def find_folder() -> Path | None:
-    """Return where the tool looks, if this process belongs to a run of it."""
-    return Path(os.environ[FOLDER]) if FOLDER in os.environ else None
+    """Return where the tool looks, if this process belongs to a run of it.
+
+    The driver of a job in Kubernetes has its run's variables in the spec alone.
+    """
+    run = json.loads(os.environ.get(ENV_SPEC, "{}"))
+    variables = {**run.get("spec", {}).get("env", {}), **os.environ}
+    return Path(variables[FOLDER]) if FOLDER in variables else None
 
 
 @cache
@@ -74,8 +81,8 @@ def hold_row(row: dict[str, object]) -> dict[str, object]:
 
 
 def begin(rank: int) -> None:
-    """Note which process has a rank."""
-    (_folder() / f"worker-{rank}").write_text(str(os.getpid()))
+    """Note which process of which host has a rank."""
+    (_folder() / f"worker-{rank}").write_text(f"{os.getpid()} {socket.gethostname()}")
 
 
 def begin_batches() -> None:

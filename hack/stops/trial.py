@@ -151,8 +151,8 @@ class Runner:
             case "kill-driver":
                 process.kill()
             case "kill-worker":
-                worker = (self.folder / f"worker-{plan.at % 2}").read_text()
-                os.kill(int(worker), signal.SIGKILL)
+                worker = (self.folder / f"worker-{plan.at % 2}").read_text().split()
+                os.kill(int(worker[0]), signal.SIGKILL)
             case "kill-coordinator":
                 for number in self._find("ray::Coordinator"):
                     os.kill(number, signal.SIGKILL)
@@ -217,7 +217,7 @@ def try_stop(stop: Stop, program: Program, folder: Path) -> Result:
         data = write_data(folder / "data")
         reference, faults = _train_unstopped(program, data, folder / "references")
     if faults:
-        return _make_result(stop, End(0), [], 0.0, [f"unstopped: {'; '.join(faults)}"])
+        return make_result(stop, End(0), [], 0.0, [f"unstopped: {'; '.join(faults)}"])
     began = time.monotonic()
     own = folder / "runs" / stop.name.replace("/", "-")
     is_controlled = stop.signal == "suspend"
@@ -229,12 +229,18 @@ def try_stop(stop: Stop, program: Program, folder: Path) -> Result:
         faults = judge(stop, reference, read(own), ends, keeps_steps=program.keeps_steps)
     if not faults:
         shutil.rmtree(own)
-    return _make_result(stop, stopped, ends, time.monotonic() - began, faults)
+    return make_result(stop, stopped, ends, time.monotonic() - began, faults)
 
 
-def _make_result(
+def make_result(
     stop: Stop, stopped: End, ends: list[End], seconds: float, faults: list[str]
 ) -> Result:
+    """Return the line of a stop.
+
+    Args:
+        stopped: how the attempt ended that was stopped.
+        seconds: of all attempts.
+    """
     codes = " ".join(str(end.code) for end in ends)
     names = (stop.program, stop.phase, stop.signal)
     times = (f"{stopped.seconds:.0f}", f"{seconds:.0f}")

@@ -1,8 +1,5 @@
 """Runs over numbered rows of any format, and what each of their steps had in it."""
 
-import base64
-import io
-import tarfile
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
@@ -19,9 +16,6 @@ from tests.e2e.user_code import rows
 FILES = 12
 CODE = f"{STORAGE}/code/numbered_rows.zip"
 WIDENED: JsonValue = {"use": f"{row_numbers.__name__}:widened", "options": {"width": WIDTH}}
-_UNPACK = "import base64, io, sys, tarfile; " + (
-    "tarfile.open(fileobj=io.BytesIO(base64.b64decode(sys.stdin.read()))).extractall(sys.argv[1])"
-)
 
 
 class Line(BaseModel, frozen=True):
@@ -54,12 +48,8 @@ class Line(BaseModel, frozen=True):
 
 def give_rows(runs: Runs, folder: Path, forms: Sequence[str]) -> None:
     """Write numbered rows into a folder, and put them and the code on the storage."""
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w:gz") as writer:
-        for form in forms:
-            writer.add(write_files(folder / form, form, ROWS, FILES), f"numbered/{form}")
-    text = base64.b64encode(archive.getvalue()).decode()
-    runs.in_head("python", "-c", _UNPACK, STORAGE, stdin=text)
+    for form in forms:
+        runs.give_folder(write_files(folder / form, form, ROWS, FILES), f"numbered/{form}")
     modules = (row_numbers, sample_functions, rows)
     runs.give_code(ROOT, [Path(str(module.__file__)) for module in modules], CODE)
 

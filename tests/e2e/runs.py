@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import re
+import tarfile
 import threading
 import time
 import zipfile
@@ -29,6 +30,9 @@ STEPS_IN_EPOCH = 22
 # One worker on the Pod with a GPU: its data is read on another one.
 ON_GPU_GROUP: JsonValue = {"count": 1, "resources": {"cpu": 1}, "group": "gpu"}
 _FRACTION = re.compile(r"\b(\d+)/(\d+)\b")
+_UNPACK = "import base64, io, sys, tarfile; " + (
+    "tarfile.open(fileobj=io.BytesIO(base64.b64decode(sys.stdin.read()))).extractall(sys.argv[1])"
+)
 _WRITE = "import base64, pathlib, sys; p = pathlib.Path(sys.argv[1]); " + (
     "p.parent.mkdir(exist_ok=True); p.write_bytes(base64.b64decode(sys.stdin.read()))"
 )
@@ -88,6 +92,14 @@ class Runs:
                 writer.write(file, f"code/{file.relative_to(root)}")
         text = base64.b64encode(archive.getvalue()).decode()
         self.in_head("python", "-c", _WRITE, to, stdin=text)
+
+    def give_folder(self, folder: Path, name: str) -> None:
+        """Put a folder on the storage under a name that specs take for it."""
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w:gz") as writer:
+            writer.add(folder, name)
+        text = base64.b64encode(packed.getvalue()).decode()
+        self.in_head("python", "-c", _UNPACK, STORAGE, stdin=text)
 
     def apply(self, run: dict[str, JsonValue]) -> None:
         """Apply a run."""

@@ -7,7 +7,15 @@ import pytest
 
 from hack.stops.__main__ import main
 from hack.stops.catalogue import make_programs
-from hack.stops.draw import BEFORE_WORKERS, NEED_WORKERS, PHASES, SIGNALS, Stop, draw, find_possible
+from hack.stops.draw import (
+    BEFORE_WORKERS,
+    PHASES,
+    SIGNALS,
+    SIGNALS_ON_NODE,
+    Stop,
+    draw,
+    find_possible,
+)
 from hack.stops.judge import End, Line, Trace, judge, judge_epochs, read_trace
 from hack.stops.marks import digest, identify
 
@@ -95,6 +103,10 @@ FAULTY_ENDS = {
         "code 1; expected 0",
     ),
     "a stop that fails": ([End(1, "terminate"), End(0)], "code 1; expected 143"),
+    "a controller whose absence fails the attempt": (
+        [End(75, "cut-controller"), End(0)],
+        "code 75; expected 0",
+    ),
     "a worker whose loss fails the attempt": ([End(1, "kill-worker"), End(0)], "code 1; expected"),
     "a stop that is taken for success": (
         [End(0, "terminate"), End(0)],
@@ -125,6 +137,9 @@ GOOD_ENDS = {
     "a worker that is killed": [End(0, "kill-worker")],
     "the coordinator that is killed": [End(75, "kill-coordinator"), End(0)],
     "a signal when all is trained": [End(0, "terminate")],
+    "a worker's Pod that is deleted": [End(0, "delete-worker-pod")],
+    "a head's Pod that is deleted": [End(75, "delete-head-pod"), End(0)],
+    "a controller that is away": [End(0, "cut-controller")],
     "a stop, then a loss": [End(143, "terminate"), End(137, "kill-driver"), End(0)],
 }
 
@@ -200,9 +215,12 @@ def test_what_cannot_happen_is_not_drawn() -> None:
     possible = find_possible({"own-loader": ["import", "training"]}, 1)
     assert {stop.phase for stop in possible} == {"import", "training"}
     early = {stop.signal for stop in possible if stop.phase in BEFORE_WORKERS}
-    assert early == set(SIGNALS) - set(NEED_WORKERS)
+    assert early == set(SIGNALS) - {"kill-worker", "kill-coordinator"}
     starts = {stop.signal for stop in find_possible({"zip": ["cluster-start"]}, 1)}
     assert starts == early - {"suspend"}
+    on_node = find_possible({"zip": ["cluster-start"]}, 1, SIGNALS_ON_NODE)
+    signals = {stop.signal for stop in on_node}
+    assert signals == {"suspend", "delete-head-pod", "delete-rayjob", "cut-controller"}
 
 
 def test_rows_are_told_apart_whatever_they_are_padded_to() -> None:

@@ -1,6 +1,6 @@
 """Programs that are stopped in this process, judged by rows and weights that they note themselves.
 
-They start no Ray; test_live_stops.py stops whole runs.
+They start no Ray; tests/e2e/test_stops.py stops whole runs.
 """
 
 import itertools
