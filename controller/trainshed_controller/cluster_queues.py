@@ -5,7 +5,7 @@ What is granted and not yet in a status is all that a restart loses, and then it
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from trainshed_controller.admission import admit, request_held, request_of
@@ -30,6 +30,7 @@ _AGAIN_SECONDS = 10.0
 _LONGEST_SECONDS = 3600.0
 
 
+@dataclass(eq=False)
 class ClusterQueues:
     """The queues of all shared RayClusters.
 
@@ -37,23 +38,16 @@ class ClusterQueues:
 
     Args:
         is_over: asks Ray whether a driver ended whose run is gone; None while nobody answers.
-        forget: drops the questions about a RayJob, by uid.
+        forget_question: drops the questions about a RayJob, by uid.
     """
 
-    def __init__(
-        self,
-        cache: Cache,
-        is_over: Callable[[Question], bool | None],
-        forget: Callable[[str], None],
-        clock: Clock,
-    ) -> None:
-        self._cache = cache
-        self._is_over = is_over
-        self._forget = forget
-        self._clock = clock
-        self.places: dict[str, Place] = {}
-        # Since when runs wait for Pods that are declared and not ready, by queue and uid.
-        self._lacking: dict[Key, dict[str, float]] = {}
+    cache: Cache
+    is_over: Callable[[Question], bool | None]
+    forget_question: Callable[[str], None]
+    clock: Clock
+    places: dict[str, Place] = field(default_factory=dict)
+    # Since when runs wait for Pods that are declared and not ready, by queue and uid.
+    _lacking: dict[Key, dict[str, float]] = field(default_factory=dict)
 
     def forget(self, uid: str) -> None:
         """Forget what was granted to a run."""
@@ -64,15 +58,15 @@ class ClusterQueues:
 
         Returns: when to look again, and the runs of which nobody can say what they ask for.
         """
-        cluster = self._cache.clusters.get(key.namespace, key.name)
+        cluster = self.cache.clusters.get(key.namespace, key.name)
         if cluster is None:
             return None, []
-        now, clock = self._clock.now(), self._clock.monotonic()
-        views = self._cache.runs.members(key.namespace, key.name)
+        now, clock = self.clock.now(), self.clock.monotonic()
+        views = self.cache.runs.members(key.namespace, key.name)
         # Of 10,000 RayJobs few are alive: they are looked for once.
         alive = [
             job
-            for job in self._cache.jobs.all()
+            for job in self.cache.jobs.all()
             if job.namespace == key.namespace and job.selector == key.name and not job.is_over
         ]
         orphans = self._orphans(key, alive)
@@ -96,7 +90,7 @@ class ClusterQueues:
                 holding.append(replace(request, created=now))
             else:
                 waiting.append(request)
-        pods = self._cache.pods.members(key.namespace, key.name)
+        pods = self.cache.pods.members(key.namespace, key.name)
         since = self._lacking.get(key, {})
         lacking = {uid: clock - began for uid, began in since.items()}
         ours = {view.uid for view in views}
@@ -116,7 +110,7 @@ class ClusterQueues:
         self, key: Key, alive: Sequence[RayJobView]
     ) -> list[tuple[RayJobView, Reservation]]:
         """Return the RayJobs whose drivers may run and whose runs are gone, and what they hold."""
-        gone = self._cache.deleted_jobs.of(key.namespace, key.name)
+        gone = self.cache.deleted_jobs.of(key.namespace, key.name)
         orphans = (
             *(job for job in alive if not self._is_known(job)),
             *(each.job for each in gone if not self._is_known(each.job) and self._holds(key, each)),
@@ -125,7 +119,7 @@ class ClusterQueues:
 
     def _is_known(self, job: RayJobView) -> bool:
         """Return whether the status of a run has what the RayJob holds."""
-        owner = self._cache.runs.get(job.namespace, job.run)
+        owner = self.cache.runs.get(job.namespace, job.run)
         if owner is None or owner.uid != job.owner or owner.unreadable:
             return False
         # What another replica began may be here before the status that has it.
@@ -136,14 +130,14 @@ class ClusterQueues:
 
         KubeRay asked Ray to stop it, and waited for nothing.
         """
-        job, deleted = gone.job, self._cache.deleted_jobs
+        job, deleted = gone.job, self.cache.deleted_jobs
         grace = job.reservation.grace_seconds if job.reservation else 0
-        over = self._is_over(Question("stop", key, job.uid, 0, key.name, job.job_id))
-        is_replaced = gone.head not in ("", self._cache.head_of(key.namespace, key.name))
+        over = self.is_over(Question("stop", key, job.uid, 0, key.name, job.job_id))
+        is_replaced = gone.head not in ("", self.cache.head_of(key.namespace, key.name))
         seconds = deleted.seconds_since(gone)
         if over or is_replaced or seconds >= grace + _LONGEST_SECONDS:
             deleted.drop(gone)
-            self._forget(job.uid)
+            self.forget_question(job.uid)
             return False
         return over is False or seconds < grace + UNKNOWN_SECONDS
 

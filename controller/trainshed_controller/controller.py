@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from trainshed_controller.cache import cluster_of
@@ -26,64 +27,62 @@ from trainshed_controller.model import Key, Note, Refusal
 from trainshed_controller.render import render_attempt, render_policy
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from trainshed_api.json_object import JsonObject
     from trainshed_controller.cache import Cache
     from trainshed_controller.cluster import Cluster
     from trainshed_controller.events import EventPoster
     from trainshed_controller.metrics import Metrics
-    from trainshed_controller.model import Plan, RunView, Settings
+    from trainshed_controller.model import Observed, Plan, RunView, Settings
     from trainshed_controller.observe import Observer
     from trainshed_controller.queue import WorkQueue
 
 log = logging.getLogger("trainshed.controller")
 
+Decide = Callable[["RunView", "Observed", "Settings", "datetime"], "Plan"]
 _SOON_SECONDS = 1.0
 # An API server takes three times as many, but it has others to serve.
 _PROGRESS_WRITES_PER_SECOND = 40.0
 
 
+@dataclass(eq=False)
 class Controller:
     """Does what is decided.
 
     Args:
         key: what bearer tokens are made with.
+        decide: the decision about a run.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917  # its edges, each given once
-        self,
-        cache: Cache,
-        cluster: Cluster,
-        observer: Observer,
-        events: EventPoster,
-        settings: Settings,
-        metrics: Metrics,
-        key: bytes,
-        clock: Clock | None = None,
-    ) -> None:
-        self._cache = cache
-        self._cluster = cluster
-        self._events = events
-        self._observer = observer
-        self._settings = settings
-        self._metrics = metrics
-        self._key = key
-        self.queue: WorkQueue | None = None
-        self._written: dict[str, float] = {}
-        # Why the API server does not take the RayJob of a run, by uid of the run.
-        self._refusals: dict[str, Refusal] = {}
-        self._unreadable: set[str] = set()
-        self._clock = clock or Clock()
-        self.queues = ClusterQueues(cache, observer.is_over, observer.forget, self._clock)
+    cache: Cache
+    cluster: Cluster
+    observer: Observer
+    events: EventPoster
+    settings: Settings
+    metrics: Metrics
+    key: bytes
+    clock: Clock = field(default_factory=Clock)
+    decide: Decide = decide
+    queue: WorkQueue | None = None
+    _written: dict[str, float] = field(default_factory=dict)
+    # Why the API server does not take the RayJob of a run, by uid of the run.
+    _refusals: dict[str, Refusal] = field(default_factory=dict)
+    _unreadable: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        over, forget = self.observer.is_over, self.observer.forget
+        self.queues = ClusterQueues(self.cache, over, forget, self.clock)
 
     async def work(self, key: Key) -> float | None:
         """Do what is due for a key; return when to come again."""
-        began = self._clock.monotonic()
+        began = self.clock.monotonic()
         failed = True
         try:
             again_after = await self._turn(key)
             failed = False
         finally:
-            self._metrics.turn(key, self._clock.monotonic() - began, failed=failed)
+            self.metrics.turn(key, self.clock.monotonic() - began, failed=failed)
         return again_after
 
     async def _turn(self, key: Key) -> float | None:
@@ -92,17 +91,17 @@ class Controller:
             for run, error in broken:
                 await self._tell_internal_error(Key("run", run.namespace, run.name), error)
             return again_after
-        view = self._cache.runs.get(key.namespace, key.name)
+        view = self.cache.runs.get(key.namespace, key.name)
         if view is None:
             return None
         if view.unreadable:
             self._tell_unreadable(view)
             return None
-        seen = await self._observer.see(view, self.queues.places.get(view.uid))
+        seen = await self.observer.see(view, self.queues.places.get(view.uid))
         seen = replace(seen, refusal=self._refusals.get(view.uid))
-        now = self._clock.now()
-        plan = decide(view, seen, self._settings, now)
-        cluster = cluster_of(view, self._settings)
+        now = self.clock.now()
+        plan = self.decide(view, seen, self.settings, now)
+        cluster = cluster_of(view, self.settings)
         if cluster and seen.place is None and wants_room(view, now):
             self._enqueue(Key("cluster", view.namespace, cluster))
         return await self._execute(view, plan)
@@ -111,14 +110,14 @@ class Controller:
         """Forget what was decided before another replica acted."""
         self.queues.places.clear()
         self._refusals.clear()
-        self._observer.snapshots.forget_silent()
+        self.observer.snapshots.forget_silent()
 
     def _tell_unreadable(self, view: RunView) -> None:
         """Post one Event about a run that is left alone until its status can be read."""
         if view.uid not in self._unreadable:
             self._unreadable.add(view.uid)
             text = f"{view.unreadable}; the run is left alone until a release that knows it is back"
-            self._events.post(view, Note("Warning", "StatusUnreadable", text))
+            self.events.post(view, Note("Warning", "StatusUnreadable", text))
 
     def forget(self, view: RunView) -> None:
         """Forget a run that is gone."""
@@ -126,7 +125,7 @@ class Controller:
         self.queues.forget(view.uid)
         self._written.pop(view.uid, None)
         self._refusals.pop(view.uid, None)
-        self._observer.forget(view.uid)
+        self.observer.forget(view.uid)
 
     async def _execute(self, view: RunView, plan: Plan) -> float | None:
         """Write the status, then do the rest; what fails in between is done in a later turn."""
@@ -138,25 +137,25 @@ class Controller:
         try:
             view = await self._write(view, patch) if patch else view
         except GoneError:
-            if await self._cluster.uid_of(RUNS, view.namespace, view.name) == view.uid:
+            if await self.cluster.uid_of(RUNS, view.namespace, view.name) == view.uid:
                 raise  # it is there: whoever said so was wrong
             # Its deletion was missed.
-            self._cache.runs.drop(view)
+            self.cache.runs.drop(view)
             self.forget(view)
             return None
         # Before what may fail: in a later turn the status has turned already.
         for note in plan.notes:
-            self._metrics.transition(before, view)
+            self.metrics.transition(before, view)
             log.info(note.message, extra={"run": view.path, "phase": note.reason})
-            self._events.post(view, note)
+            self.events.post(view, note)
         if plan.begin is not None:
             await self._create(view, plan.begin)
         for job in plan.delete_jobs:
             log.info("delete RayJob", extra={"run": view.path, "rayjob": job.name})
-            if not await self._cluster.delete_job(job):
-                self._cache.jobs.drop(job)  # its deletion was missed
+            if not await self.cluster.delete_job(job):
+                self.cache.jobs.drop(job)  # its deletion was missed
         if plan.delete_run:
-            await self._cluster.delete_run(view)
+            await self.cluster.delete_run(view)
         if view is not before:
             # The write has consequences, and the watch will not report it again.
             return min(plan.again_after or _SOON_SECONDS, _SOON_SECONDS)
@@ -166,10 +165,10 @@ class Controller:
         """Return for how long to hold back what is progress only: longer with many runs."""
         if plan.urgent or plan.begin is not None or plan.delete_jobs or plan.delete_run:
             return None
-        active = len(self._observer.snapshots)
-        shortest = self._settings.progress_interval_seconds
+        active = len(self.observer.snapshots)
+        shortest = self.settings.progress_interval_seconds
         interval = progress_interval(view.uid, active, shortest)
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         # Of many runs that are seen first at a restart each writes at another moment.
         written = self._written.setdefault(view.uid, now - min(interval, shortest))
         left = written + interval - now
@@ -177,21 +176,21 @@ class Controller:
 
     async def _write(self, view: RunView, patch: JsonObject) -> RunView:
         try:
-            written = await self._cluster.patch_status(view, patch)
+            written = await self.cluster.patch_status(view, patch)
         except ConflictError:
             # Read the current state; the next reconcile decides again.
-            fresh = await self._cluster.get_run(view.namespace, view.name)
+            fresh = await self.cluster.get_run(view.namespace, view.name)
             if fresh:
                 if fresh.uid != view.uid:
                     self.forget(view)  # created again; no watch will report the old one's end
-                self._cache.runs.put(fresh)
+                self.cache.runs.put(fresh)
             raise
-        self._metrics.status_writes.inc()
-        self._written[view.uid] = self._clock.monotonic()
-        self._observer.snapshots.written(view.uid)
+        self.metrics.status_writes.inc()
+        self._written[view.uid] = self.clock.monotonic()
+        self.observer.snapshots.written(view.uid)
         # The watch will say the same later; until then nobody decides on what was.
-        self._cache.runs.put(written)
-        clusters = {cluster_of(each, self._settings) for each in (view, written)}
+        self.cache.runs.put(written)
+        clusters = {cluster_of(each, self.settings) for each in (view, written)}
         for cluster in sorted(clusters - {""}):  # in one order, so that it can happen again
             self._enqueue(Key("cluster", view.namespace, cluster))
         return written
@@ -199,28 +198,28 @@ class Controller:
     async def _create(self, view: RunView, number: int) -> None:
         """Create the RayJob of an attempt that is in the status; adopt an existing one."""
         self.queues.forget(view.uid)  # its status has what it holds
-        shared = self._cache.clusters.get(view.namespace, cluster_of(view, self._settings))
+        shared = self.cache.clusters.get(view.namespace, cluster_of(view, self.settings))
         groups = shared.groups if shared else ()
-        manifest = render_attempt(view, number, self._settings, self._key, groups)
-        policy = render_policy(view, self._settings)
+        manifest = render_attempt(view, number, self.settings, self.key, groups)
+        policy = render_policy(view, self.settings)
         try:
             if policy:  # before the Pods that it protects
-                await self._cluster.create_policy(policy)
-            made = await self._cluster.create_job(manifest)
-            self._metrics.attempts.inc()
+                await self.cluster.create_policy(policy)
+            made = await self.cluster.create_job(manifest)
+            self.metrics.attempts.inc()
             self._refusals.pop(view.uid, None)
         except RefusedError as error:
             # A quota, a policy, a webhook: said in the status, and tried again slowly.
-            self._refusals[view.uid] = Refusal(number, error.message, self._clock.now())
+            self._refusals[view.uid] = Refusal(number, error.message, self.clock.now())
             self._enqueue(Key("run", view.namespace, view.name))
             return
         except ConflictError:
             name = view.status.attempts[-1].ray_job
-            there = await self._cluster.get_job(view.namespace, name)
+            there = await self.cluster.get_job(view.namespace, name)
             if there is None or there.deleting or there.owner != view.uid:
                 raise  # going: it will be gone; somebody else's: it has to go first
             made = there
-        self._cache.jobs.put(made)
+        self.cache.jobs.put(made)
 
     def _enqueue(self, key: Key) -> None:
         if self.queue:
@@ -240,24 +239,24 @@ class Controller:
         await self._tell_internal_error(key, error)
 
     async def _tell_internal_error(self, key: Key, error: Exception) -> None:
-        self._metrics.internal_errors.inc()
+        self.metrics.internal_errors.inc()
         where = {"kind": key.kind, "run": f"{key.namespace}/{key.name}"}
         log.error("internal error", exc_info=error, extra=where)
         await self._tell(key, "ControllerFailed", f"{type(error).__name__}: {error}")
 
     async def _tell(self, key: Key, reason: str, message: str) -> None:
         """Write into a run's conditions why it is not looked after; else post it as an Event."""
-        view = self._cache.runs.get(key.namespace, key.name) if key.kind == "run" else None
+        view = self.cache.runs.get(key.namespace, key.name) if key.kind == "run" else None
         if view is None:
             return
-        patch = internal_error_patch(view.raw_status, reason, message, self._clock.now())
+        patch = internal_error_patch(view.raw_status, reason, message, self.clock.now())
         if patch is None:
             return
         try:
-            self._cache.runs.put(await self._cluster.patch_status(view, patch))
+            self.cache.runs.put(await self.cluster.patch_status(view, patch))
         except Exception as again:  # it is in the log, and the look is repeated
             log.warning("cannot tell the run: %s", again, extra={"run": view.path})
-            self._events.post(view, Note("Warning", reason, message))
+            self.events.post(view, Note("Warning", reason, message))
 
 
 def progress_interval(uid: str, active: int, shortest: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ log = logging.getLogger("trainshed.events")
 _MOST_WAITING = 1000
 
 
+@dataclass(eq=False)
 class EventPoster:
     """Posts one Event after the other; one that fails is not tried again.
 
@@ -28,11 +30,12 @@ class EventPoster:
             could not.
     """
 
-    def __init__(self, send: Callable[[RunView, Note, str, int], Awaitable[None]]) -> None:
-        self._send = send
+    send: Callable[[RunView, Note, str, int], Awaitable[None]]
+    # Name and count of what was posted last, the oldest first.
+    _series: dict[tuple[str, Note], tuple[str, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
         self._waiting: asyncio.Queue[tuple[RunView, Note]] = asyncio.Queue(_MOST_WAITING)
-        # Name and count of what was posted last, the oldest first.
-        self._series: dict[tuple[str, Note], tuple[str, int]] = {}
 
     def post(self, view: RunView, note: Note) -> None:
         """Have an Event posted soon; where too many wait already, it is logged only."""
@@ -54,7 +57,7 @@ class EventPoster:
         while True:
             view, note = await self._waiting.get()
             try:
-                await self._send(view, note, *self._next(view, note))
+                await self.send(view, note, *self._next(view, note))
             except Exception as error:  # an Event is a word about the work, and no part of it
                 log.warning("no Event: %s", error, extra={"run": view.path})
             finally:

@@ -5,6 +5,7 @@ Nobody else puts what was not asked for there. A handler cannot fail, and it dec
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from trainshed_api.json_object import as_object
@@ -48,48 +49,40 @@ class _Name(NamedTuple):
     resource_version: str
 
 
+@dataclass(eq=False)
 class _KindHandler(Generic[V]):
-    def __init__(  # noqa: PLR0913, PLR0917  # where each kind differs
-        self,
-        shelf: Shelf[V],
-        read: Callable[[JsonObject], V],
-        concerned: Callable[[V], set[Key]],
-        enqueue: Callable[[Key], None],
-        on_error: Callable[[str], None],
-        went: Callable[[V], None] = lambda _: None,
-    ) -> None:
-        self._shelf: Shelf[V] = shelf
-        self._read: Callable[[JsonObject], V] = read
-        self._concerned: Callable[[V], set[Key]] = concerned
-        self._enqueue = enqueue
-        self._on_error = on_error
-        self._went: Callable[[V], None] = went
-        self._is_listing = False
+    shelf: Shelf[V]
+    read: Callable[[JsonObject], V]
+    concerned: Callable[[V], set[Key]]
+    enqueue: Callable[[Key], None]
+    on_error: Callable[[str], None]
+    went: Callable[[V], None] = lambda _: None
+    _is_listing: bool = False
 
     def begin_list(self) -> None:
         self._is_listing = True
-        self._shelf.begin_list()
+        self.shelf.begin_list()
 
     def end_list(self, namespace: str, uids: Mapping[str, str]) -> None:
         self._is_listing = False
-        for view in self._shelf.end_list(namespace, uids):
+        for view in self.shelf.end_list(namespace, uids):
             self._remove(view.namespace, view.name, view.uid)
 
     def take(self, raw: JsonObject) -> None:
         name = _name_of(raw)
-        if self._shelf.knows(*name, is_listed=self._is_listing):
+        if self.shelf.knows(*name, is_listed=self._is_listing):
             return  # most events are the echo of our own writes
         try:
-            view = self._read(raw)
-            keys = self._concerned(view)
-            replaced = self._shelf.get(view.namespace, view.name)
-            kept = self._shelf.put(view, is_listed=self._is_listing)
+            view = self.read(raw)
+            keys = self.concerned(view)
+            replaced = self.shelf.get(view.namespace, view.name)
+            kept = self.shelf.put(view, is_listed=self._is_listing)
             if kept and replaced and replaced.uid != view.uid:
-                self._went(replaced)  # created again under its name, before its deletion was seen
+                self.went(replaced)  # created again under its name, before its deletion was seen
             if replaced:
-                keys |= self._concerned(replaced)  # the queue that an edited run left
+                keys |= self.concerned(replaced)  # the queue that an edited run left
         except Exception:  # one object, whatever it is, keeps no other from being seen
-            self._on_error(f"{name.namespace}/{name.name}")
+            self.on_error(f"{name.namespace}/{name.name}")
             return
         self._enqueue_all(keys)
 
@@ -97,15 +90,15 @@ class _KindHandler(Generic[V]):
         self._remove(*_name_of(raw)[:3])
 
     def _remove(self, namespace: str, name: str, uid: str) -> None:
-        known = self._shelf.get(namespace, name)
-        keys = self._concerned(known) if known else set()
-        if gone := self._shelf.remove(namespace, name, uid):
-            self._went(gone)
+        known = self.shelf.get(namespace, name)
+        keys = self.concerned(known) if known else set()
+        if gone := self.shelf.remove(namespace, name, uid):
+            self.went(gone)
         self._enqueue_all(keys)
 
     def _enqueue_all(self, keys: set[Key]) -> None:
         for key in sorted(keys):  # in one order, so that what happened can happen again
-            self._enqueue(key)
+            self.enqueue(key)
 
 
 def make_handlers(

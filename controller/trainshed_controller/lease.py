@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from trainshed_api.json_object import as_object
@@ -30,6 +31,7 @@ _SOON_SECONDS = 0.2
 _LOOK_SECONDS = 0.1
 
 
+@dataclass(eq=False)
 class Lease:
     """A Lease that this process takes when nobody else renews it.
 
@@ -41,27 +43,19 @@ class Lease:
     process is; the next process in the same Pod takes the Lease over at once.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        namespace: str,
-        name: str,
-        identity: str,
-        clock: Clock | None = None,
-    ) -> None:
-        self._connection = connection
-        self._namespace = namespace
-        self._name = name
-        self._clock = clock or Clock()
-        self._seen: tuple[str, float] = "", 0.0
-        self._held_until = float("-inf")
-        self.identity = identity
-        self.holder = ""
-        self.was_of_another = False
+    connection: Connection
+    namespace: str
+    name: str
+    identity: str
+    clock: Clock = field(default_factory=Clock)
+    holder: str = ""
+    was_of_another: bool = False
+    _seen: tuple[str, float] = "", 0.0
+    _held_until: float = float("-inf")
 
     def is_held(self) -> bool:
         """Say whether this process may act now."""
-        return self._clock.monotonic() < self._held_until
+        return self.clock.monotonic() < self._held_until
 
     async def wait(self, *, until_held: bool) -> None:
         """Wait until the Lease is held, or no more."""
@@ -101,7 +95,7 @@ class Lease:
         return True
 
     async def _renew(self) -> None:
-        began = self._clock.monotonic()
+        began = self.clock.monotonic()
         found = await self._find()
         version = str(as_object(found.get("metadata")).get("resourceVersion", ""))
         spec = as_object(found.get("spec"))
@@ -109,10 +103,10 @@ class Lease:
         if named is not None:  # else the Lease was emptied or deleted: its last holder still acts
             self.holder = str(named)
         if version != self._seen[0]:
-            self._seen = version, self._clock.monotonic()
+            self._seen = version, self.clock.monotonic()
         if self.holder not in ("", self.identity):
             self._held_until = float("-inf")
-            if self._clock.monotonic() - self._seen[1] < _DURATION_SECONDS:
+            if self.clock.monotonic() - self._seen[1] < _DURATION_SECONDS:
                 return
         if not self.is_held():
             self.was_of_another = bool(spec or self.holder) and self.holder != self.identity
@@ -122,18 +116,16 @@ class Lease:
     async def _find(self) -> JsonObject:
         """Return the Lease; empty where there is none."""
         try:
-            return await self._connection.request(
-                "GET", path_of(LEASES, self._namespace, self._name)
-            )
+            return await self.connection.request("GET", path_of(LEASES, self.namespace, self.name))
         except GoneError:
             return {}
 
     async def _write(self, holder: str) -> None:
         """Write who holds the Lease, unless it changed since it was read; create a missing one."""
-        now = moment_of(self._clock.now())
+        now = moment_of(self.clock.now())
         version = self._seen[0]
         body: JsonObject = {
-            "metadata": {"resourceVersion": version} if version else {"name": self._name},
+            "metadata": {"resourceVersion": version} if version else {"name": self.name},
             "spec": {
                 "holderIdentity": holder,
                 "leaseDurationSeconds": _DURATION_SECONDS,
@@ -142,11 +134,11 @@ class Lease:
             },
         }
         if version:
-            path = path_of(LEASES, self._namespace, self._name)
-            written = await self._connection.request("PATCH", path, MANAGED, body, MERGE_PATCH)
+            path = path_of(LEASES, self.namespace, self.name)
+            written = await self.connection.request("PATCH", path, MANAGED, body, MERGE_PATCH)
         else:  # deleted by somebody, or left out by a tool that applies no Leases
-            path = path_of(LEASES, self._namespace)
-            written = await self._connection.request("POST", path, MANAGED, body)
+            path = path_of(LEASES, self.namespace)
+            written = await self.connection.request("POST", path, MANAGED, body)
         self.holder = holder
         version = str(as_object(written.get("metadata")).get("resourceVersion"))
-        self._seen = version, self._clock.monotonic()
+        self._seen = version, self.clock.monotonic()

@@ -5,8 +5,7 @@ Only the API server is waited for. What a Ray head is asked, the prober asks bes
 
 from __future__ import annotations
 
-import time
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from trainshed_controller.model import EarlierDriver, Observed, running_head
@@ -17,8 +16,6 @@ from trainshed_controller.snapshots import SnapshotStore
 from trainshed_controller.status import open_attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from trainshed_api.status import AttemptStatus
     from trainshed_controller.cache import Cache
     from trainshed_controller.cluster import Cluster
@@ -34,47 +31,37 @@ if TYPE_CHECKING:
     from trainshed_controller.ray_queries import Question
 
 
+@dataclass(eq=False)
 class Observer:
     """Sees one run at a time.
 
     snapshots: what drivers say, for whoever hears them.
-
-    Args:
-        clock: seconds that only go on.
     """
 
-    def __init__(
-        self,
-        cache: Cache,
-        cluster: Cluster,
-        prober: Prober,
-        settings: Settings,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._cache = cache
-        self._cluster = cluster
-        self._prober = prober
-        self._settings = settings
-        self.snapshots = SnapshotStore(clock)
+    cache: Cache
+    cluster: Cluster
+    prober: Prober
+    settings: Settings
+    snapshots: SnapshotStore = field(default_factory=SnapshotStore)
 
     async def see(self, view: RunView, place: Place | None) -> Observed:
         """Return all that is known of the run."""
         newest = view.status.attempts[-1] if view.status.attempts else None
         job = await self._job_of(view, newest) if newest else None
-        mine = self._cache.jobs.members(view.namespace, view.uid)
+        mine = self.cache.jobs.members(view.namespace, view.uid)
         cluster = self._cluster_of(view, newest, job)
         name = cluster.name if cluster else newest.ray_cluster if newest else ""
-        pods = tuple(self._cache.pods.members(view.namespace, name)) if name else ()
+        pods = tuple(self.cache.pods.members(view.namespace, name)) if name else ()
         head = await self._head_of(view, newest, job, pods)
         number = view.status.attempt + 1
-        taken = self._cache.jobs.get(view.namespace, f"{view.name}-{number}")
+        taken = self.cache.jobs.get(view.namespace, f"{view.name}-{number}")
         seen = Observed(
             ray_job=job,
             strays=tuple(m for m in mine if newest is None or m.name != newest.ray_job),
             cluster=cluster,
             head=head,
             pods=pods,
-            gone=self._cache.gone(view.namespace, name) if name else (),
+            gone=self.cache.gone(view.namespace, name) if name else (),
             place=place,
             next_taken=taken if taken and taken.owner != view.uid else None,
         )
@@ -82,37 +69,37 @@ class Observer:
 
     def is_over(self, question: Question) -> bool | None:
         """Return what Ray says of a driver whose run is gone; None while nobody answered."""
-        word = self._prober.ask(question)
+        word = self.prober.ask(question)
         return word.over if word else None
 
     def forget(self, uid: str) -> None:
         """Drop the snapshots and questions of a deleted run."""
         self.snapshots.forget(uid)
-        self._prober.forget(uid)
+        self.prober.forget(uid)
 
     async def _job_of(self, view: RunView, newest: AttemptStatus) -> RayJobView | None:
-        known = self._cache.jobs.get(view.namespace, newest.ray_job)
+        known = self.cache.jobs.get(view.namespace, newest.ray_job)
         # A deletion may have been missed, and so may a creation; one that was never started is
         # found by the attempt to create it.
         started = newest.start_time is not None and newest.end_time is None
         if known.deleting if known else started:
-            found = await self._cluster.get_job(view.namespace, newest.ray_job)
+            found = await self.cluster.get_job(view.namespace, newest.ray_job)
             if found:
-                self._cache.jobs.put(found)
+                self.cache.jobs.put(found)
             elif known:
-                self._cache.jobs.drop(known)
+                self.cache.jobs.drop(known)
             known = found
         return known if known and known.owner == view.uid else None
 
     def _cluster_of(
         self, view: RunView, newest: AttemptStatus | None, job: RayJobView | None
     ) -> ClusterView | None:
-        name = shared_cluster(view.run, self._settings) if view.run else ""
+        name = shared_cluster(view.run, self.settings) if view.run else ""
         if newest and newest.release_time is None:
             name = cluster_of_attempt(job, newest) or name
         elif not name and newest:
             name = newest.ray_cluster
-        return self._cache.clusters.get(view.namespace, name) if name else None
+        return self.cache.clusters.get(view.namespace, name) if name else None
 
     async def _head_of(
         self,
@@ -130,9 +117,9 @@ class Observer:
             # The watch of Pods may be late. The API server is asked itself before a job is given
             # up, and which head it is that has the job: another one's end would be taken for its.
             selector = f"ray.io/cluster={cluster},ray.io/node-type=head"
-            heads = await self._cluster.list_pods(view.namespace, selector)
+            heads = await self.cluster.list_pods(view.namespace, selector)
             for pod in heads:
-                self._cache.pods.put(pod)
+                self.cache.pods.put(pod)
             same = next((pod for pod in heads if known and pod.identity == known), None)
         return same or running_head(heads)
 
@@ -152,11 +139,11 @@ class Observer:
 
     def _with_rays_word(self, view: RunView, seen: Observed) -> Observed:
         """Add what a head said; a driver that could not say its end may have printed it."""
-        question = question_of(view, seen, self._settings)
+        question = question_of(view, seen, self.settings)
         if question is None:
-            self._prober.forget(view.uid)
+            self.prober.forget(view.uid)
             return seen
-        word = self._prober.ask(question)
+        word = self.prober.ask(question)
         newest = view.status.attempts[-1]
         if question.attempt != newest.number or newest.release_time is not None:
             over = word.over if word else None

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from trainshed_api.snapshot import final_snapshot
@@ -64,6 +64,7 @@ Place = tuple[str, str]
 """Namespace and name of a RayCluster."""
 
 
+@dataclass(eq=False)
 class Prober:
     """Asks.
 
@@ -73,23 +74,18 @@ class Prober:
         clock: seconds that only go on.
     """
 
-    def __init__(
-        self,
-        jobs: JobsApi,
-        tell: Callable[[Key], None],
-        patience: ProbeTimeouts = ProbeTimeouts(),
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._jobs = jobs
-        self._tell = tell
-        self._patience = patience
-        self._clock = clock
-        # By uid of the run, or of a RayJob whose run is gone: there is one question at a time.
-        self._asked: dict[str, _Asked] = {}
-        self._waiting: dict[Place, deque[_Asked]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        # Who did not answer the last question, longest first; all else is forgotten with a queue.
-        self._silent: dict[Place, None] = {}
+    jobs: JobsApi
+    tell: Callable[[Key], None]
+    patience: ProbeTimeouts = ProbeTimeouts()
+    clock: Callable[[], float] = time.monotonic
+    # By uid of the run, or of a RayJob whose run is gone: there is one question at a time.
+    _asked: dict[str, _Asked] = field(default_factory=dict)
+    _waiting: dict[Place, deque[_Asked]] = field(default_factory=dict)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    # Who did not answer the last question, longest first; all else is forgotten with a queue.
+    _silent: dict[Place, None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
         self._room = asyncio.Semaphore(_AT_ONCE)
         self._silent_room = asyncio.Semaphore(_SILENT_AT_ONCE)
 
@@ -105,7 +101,7 @@ class Prober:
         if asked is None or asked.question != question:
             asked = self._asked[question.uid] = _Asked(question)
         if asked.since is None and self._is_old(asked):
-            asked.since = self._clock()
+            asked.since = self.clock()
             self._enqueue(asked)
         return asked.word
 
@@ -123,7 +119,7 @@ class Prober:
         if asked.word is None:
             return True
         is_final = asked.question.kind == "last word" or asked.word.over is True
-        return not is_final and self._clock() - asked.at >= _GOOD_SECONDS
+        return not is_final and self.clock() - asked.at >= _GOOD_SECONDS
 
     def _enqueue(self, asked: _Asked) -> None:
         place = (asked.question.run.namespace, asked.question.cluster)
@@ -147,15 +143,15 @@ class Prober:
 
     async def _try(self, place: Place, asked: _Asked) -> RaysWord | None:
         """Return the answer; None if the question times out."""
-        end = (asked.since or 0.0) + self._patience.waiting
+        end = (asked.since or 0.0) + self.patience.waiting
         # The least that an answer takes is kept of the time.
-        left = end - self._patience.next - self._clock()
+        left = end - self.patience.next - self.clock()
         if left <= 0:
             return None
         try:
             async with self._slot(place, left):
-                patience = self._patience.next if place in self._silent else self._patience.first
-                word = await self._put(asked.question, min(patience, end - self._clock()))
+                patience = self.patience.next if place in self._silent else self.patience.first
+                word = await self._put(asked.question, min(patience, end - self.clock()))
         except TimeoutError:
             return None
         self._remember(place, is_silent=word is None)
@@ -183,17 +179,17 @@ class Prober:
         where = (question.run.namespace, question.cluster, question.job_id)
         try:
             if question.kind != "last word":
-                over = await self._jobs.is_over(*where, seconds)
+                over = await self.jobs.is_over(*where, seconds)
                 if over is False and question.kind == "stop":
-                    await self._jobs.stop(*where, seconds)
+                    await self.jobs.stop(*where, seconds)
                 return None if over is None else RaysWord(over=over)
-            text = await self._jobs.read_log(*where, seconds)
+            text = await self.jobs.read_log(*where, seconds)
             return None if text is None else RaysWord(last_word=final_snapshot(text))
         except Exception:  # whatever a head answers, it is the affair of this question alone
             log.exception("asking failed", extra={"run": f"{question.run}"})
             return None
 
     def _take(self, asked: _Asked, word: RaysWord) -> None:
-        asked.word, asked.at, asked.since = word, self._clock(), None
+        asked.word, asked.at, asked.since = word, self.clock(), None
         if self._asked.get(asked.question.uid) is asked:
-            self._tell(asked.question.run)
+            self.tell(asked.question.run)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -41,6 +42,7 @@ _MAX_REFUSAL = 4000
 _MAX_AHEAD_SECONDS = 600.0
 
 
+@dataclass(eq=False)
 class ProgressServer:
     """Takes snapshots.
 
@@ -54,27 +56,15 @@ class ProgressServer:
         relay: to the replica that acts; without one this is the only one.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917  # its edges, each given once
-        self,
-        cache: Cache,
-        key: bytes,
-        heard: SnapshotStore,
-        tell: Callable[[Key], None],
-        metrics: Metrics,
-        is_ready: Callable[[], bool],
-        body_seconds: float = 10.0,
-        clock: Clock | None = None,
-        relay: Relay | None = None,
-    ) -> None:
-        self._cache = cache
-        self._key = key
-        self._heard = heard
-        self._tell = tell
-        self._metrics = metrics
-        self._is_ready = is_ready
-        self._body_seconds = body_seconds
-        self._clock = clock or Clock()
-        self._relay = relay
+    cache: Cache
+    key: bytes
+    heard: SnapshotStore
+    tell: Callable[[Key], None]
+    metrics: Metrics
+    is_ready: Callable[[], bool]
+    body_seconds: float = 10.0
+    clock: Clock = field(default_factory=Clock)
+    relay: Relay | None = None
 
     def application(self) -> web.Application:
         """Return the server's routes."""
@@ -86,7 +76,7 @@ class ProgressServer:
         part = request.match_info
         if not self._knows(request):
             return self._refuse(401, "the bearer token is not that of this attempt")
-        if not self._is_ready():
+        if not self.is_ready():
             return self._refuse(503, "not ready")
         try:
             snapshot = await self._read(request)
@@ -94,39 +84,39 @@ class ProgressServer:
             return self._refuse(error.status, str(error))
         if str(snapshot.attempt) != part["number"]:
             return self._refuse(422, "the snapshot is of another attempt")
-        if self._relay and (passed := await self._relay.send(request)):
+        if self.relay and (passed := await self.relay.send(request)):
             return passed
         return self._hear(part["namespace"], part["name"], part["uid"], snapshot)
 
     async def _read(self, request: web.Request) -> Snapshot:
         """Return the snapshot. Raises _UnreadableError."""
         try:
-            async with asyncio.timeout(self._body_seconds):
+            async with asyncio.timeout(self.body_seconds):
                 snapshot = Snapshot.model_validate_json(await request.read())
         except TimeoutError:
-            text = f"no whole snapshot within {self._body_seconds:g} s"
+            text = f"no whole snapshot within {self.body_seconds:g} s"
             raise _UnreadableError(408, text) from None
         except web.HTTPRequestEntityTooLarge:
             text = f"more than {MAX_SNAPSHOT_BYTES} bytes"
             raise _UnreadableError(413, text) from None
         except ValidationError as error:
             raise _UnreadableError(422, _told(error)) from None
-        if snapshot.time - self._clock.now().timestamp() > _MAX_AHEAD_SECONDS:
+        if snapshot.time - self.clock.now().timestamp() > _MAX_AHEAD_SECONDS:
             text = f"time: more than {_MAX_AHEAD_SECONDS:g} s ahead of the controller's clock"
             raise _UnreadableError(422, text)
         return snapshot
 
     def _hear(self, namespace: str, name: str, uid: str, snapshot: Snapshot) -> web.Response:
-        view = self._cache.runs.get(namespace, name)
+        view = self.cache.runs.get(namespace, name)
         if view is None or (view.uid == uid and snapshot.attempt > view.status.attempt):
             # Not known here, or not yet: no reason to stop.
             return self._refuse(404, "there is no such attempt here")
         if view.uid != uid or not _is_current(view, snapshot):
-            if self._relay and not self._relay.acts():
+            if self.relay and not self.relay.acts():
                 return self._refuse(503, "another replica knows whether this attempt goes on")
             return self._answer(410, Answer(stop=_SUPERSEDED))
-        if open_attempt(view.status) is not None and self._heard.put(uid, snapshot):
-            self._tell(Key("run", namespace, name))
+        if open_attempt(view.status) is not None and self.heard.put(uid, snapshot):
+            self.tell(Key("run", namespace, name))
         return self._answer(200, Answer(stop=stop_order(view), gone=self._gone(view)))
 
     def _gone(self, view: RunView) -> tuple[str, ...]:
@@ -134,13 +124,13 @@ class ProgressServer:
         attempt = open_attempt(view.status)
         if attempt is None:
             return ()
-        job = self._cache.jobs.get(view.namespace, attempt.ray_job)
+        job = self.cache.jobs.get(view.namespace, attempt.ray_job)
         cluster = cluster_of_attempt(job, attempt)
-        gone = self._cache.gone(view.namespace, cluster) if cluster else ()
+        gone = self.cache.gone(view.namespace, cluster) if cluster else ()
         return tuple(pod.name for pod in gone if not pod.is_head)[-MAX_GONE:]
 
     def _refuse(self, status: int, text: str) -> web.Response:
-        self._metrics.snapshots.labels(str(status)).inc()
+        self.metrics.snapshots.labels(str(status)).inc()
         refusal = web.Response(status=status, text=f"{text}\n")
         # Close refused connections, so that clients cannot hold one.
         refusal.force_close()
@@ -149,14 +139,14 @@ class ProgressServer:
     def _knows(self, request: web.Request) -> bool:
         part = request.match_info
         wanted = progress_token(
-            self._key, part["namespace"], part["name"], part["uid"], int(part["number"])
+            self.key, part["namespace"], part["name"], part["uid"], int(part["number"])
         )
         given = request.headers.get("Authorization", "").removeprefix("Bearer ")
         # aiohttp keeps as surrogates what is no UTF-8.
         return hmac.compare_digest(wanted.encode(), given.encode(errors="surrogateescape"))
 
     def _answer(self, status: int, answer: Answer) -> web.Response:
-        self._metrics.snapshots.labels(str(status)).inc()
+        self.metrics.snapshots.labels(str(status)).inc()
         return web.Response(status=status, text=answer.to_line(), content_type="application/json")
 
 

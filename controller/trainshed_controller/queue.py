@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from trainshed_controller.errors import backoff, share_of
@@ -18,6 +19,7 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 60.0
 _TOGETHER_SECONDS = 0.05
 
 
+@dataclass(eq=False)
 class WorkQueue:
     """Deduplicates, delays, and backs off; whoever adds a key that is worked on gets another turn.
 
@@ -29,22 +31,16 @@ class WorkQueue:
         clock: seconds that only grow; those of the loop's own timers.
     """
 
-    def __init__(
-        self,
-        work: Callable[[Key], Awaitable[float | None]],
-        on_trouble: Callable[[Key, Exception, float], Awaitable[None]],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._work = work
-        self._on_trouble = on_trouble
-        self._clock = clock
-        self._ready: asyncio.Queue[Key] = asyncio.Queue()
-        self._queued: dict[Key, float] = {}
-        self._working: dict[Key, float] = {}
-        self._again: set[Key] = set()
-        self._timers: dict[Key, asyncio.TimerHandle] = {}
-        self._failures: dict[Key, int] = {}
-        self.waited: Callable[[float], None] = lambda _: None
+    work: Callable[[Key], Awaitable[float | None]]
+    on_trouble: Callable[[Key, Exception, float], Awaitable[None]]
+    clock: Callable[[], float] = time.monotonic
+    waited: Callable[[float], None] = lambda _: None
+    _ready: asyncio.Queue[Key] = field(default_factory=asyncio.Queue)
+    _queued: dict[Key, float] = field(default_factory=dict)
+    _working: dict[Key, float] = field(default_factory=dict)
+    _again: set[Key] = field(default_factory=set)
+    _timers: dict[Key, asyncio.TimerHandle] = field(default_factory=dict)
+    _failures: dict[Key, int] = field(default_factory=dict)
 
     def enqueue(self, key: Key) -> None:
         """Have the key worked on soon; that of a RayCluster after all runs that changed with it."""
@@ -58,7 +54,7 @@ class WorkQueue:
         if key in self._working:
             self._again.add(key)
         elif key not in self._queued:
-            self._queued[key] = self._clock()
+            self._queued[key] = self.clock()
             self._ready.put_nowait(key)
 
     def add_after(self, key: Key, seconds: float) -> None:
@@ -84,8 +80,8 @@ class WorkQueue:
     async def _serve(self) -> None:
         while True:
             key = await self._ready.get()
-            self.waited(self._clock() - self._queued.pop(key))
-            self._working[key] = self._clock()
+            self.waited(self.clock() - self._queued.pop(key))
+            self._working[key] = self.clock()
             try:
                 again_after = await self._turn(key)
             finally:
@@ -98,10 +94,10 @@ class WorkQueue:
 
     async def _turn(self, key: Key) -> float | None:
         try:
-            again_after = await self._work(key)
+            again_after = await self.work(key)
         except Exception as error:  # whatever it is, the other keys have nothing to do with it
             pause = self._pause(key, error)
-            await self._on_trouble(key, error, pause)
+            await self.on_trouble(key, error, pause)
             return pause
         self._failures.pop(key, None)
         return again_after
@@ -122,5 +118,5 @@ class WorkQueue:
 
         How long keys wait is no sign of ill health: an API server that is away makes all wait.
         """
-        now = self._clock()
+        now = self.clock()
         return max((now - since for since in self._working.values()), default=0.0)

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import random
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from trainshed_api.json_object import as_object
@@ -40,6 +41,7 @@ log = logging.getLogger("trainshed.reflector")
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
 
 
+@dataclass(eq=False)
 class Reflector:
     """Lists and watches one kind.
 
@@ -49,23 +51,15 @@ class Reflector:
         chance: a number from 0 to 1, which spreads the retries of many reflectors.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        kind: Kind,
-        namespace: str,
-        handler: Handler,
-        chance: Callable[[], float] = random.random,
-    ) -> None:
-        self._source = source
-        self._kind = kind
-        self._namespace = namespace
-        self._handler = handler
-        self._chance = chance
-        self._version = ""
-        self._failures = 0
-        self._following: asyncio.Task[None] | None = None
-        self.synced = asyncio.Event()
+    source: Source
+    kind: Kind
+    namespace: str
+    handler: Handler
+    chance: Callable[[], float] = random.random
+    synced: asyncio.Event = field(default_factory=asyncio.Event)
+    _version: str = ""
+    _failures: int = 0
+    _following: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         """Follow the API server until cancelled."""
@@ -86,7 +80,7 @@ class Reflector:
             error = await self._try_once()
             self._failures += 1
             if error:
-                log.warning("cannot watch %s: %s", self._kind[1], error)
+                log.warning("cannot watch %s: %s", self.kind[1], error)
             await asyncio.sleep(self._pause(error))
 
     async def _try_once(self) -> Exception | None:
@@ -94,7 +88,7 @@ class Reflector:
         try:
             if not self._version:
                 await self._list()
-            watch = self._source.watch(self._kind, self._namespace, self._version)
+            watch = self.source.watch(self.kind, self.namespace, self._version)
             async with contextlib.aclosing(watch) as events:
                 async for event in events:
                     self._take(event)
@@ -104,7 +98,7 @@ class Reflector:
         except ApiError as error:
             return error
         except Exception as error:  # an error of ours: what is known may be wrong
-            log.exception("watch of %s", self._kind[1])
+            log.exception("watch of %s", self.kind[1])
             self._version = ""
             return error
         return None
@@ -112,17 +106,17 @@ class Reflector:
     async def _list(self) -> None:
         uids: dict[str, str] = {}
         token = ""
-        self._handler.begin_list()
+        self.handler.begin_list()
         while True:
             items, metadata = await self._page(token)
             for item in items:
                 named = as_object(item.get("metadata"))
                 uids[str(named.get("name"))] = str(named.get("uid"))
-                self._handler.take(item)
+                self.handler.take(item)
             token = str(metadata.get("continue") or "")
             if not token:
                 break
-        self._handler.end_list(self._namespace, uids)
+        self.handler.end_list(self.namespace, uids)
         self._version = str(metadata.get("resourceVersion", ""))
         self.synced.set()
 
@@ -130,11 +124,11 @@ class Reflector:
         """Return a page; the pages before it are not read again because of an error that passes."""
         while True:
             try:
-                page = await self._source.list_page(self._kind, self._namespace, token)
+                page = await self.source.list_page(self.kind, self.namespace, token)
             except RetryError as error:
                 if not token or isinstance(error, ExpiredError):
                     raise
-                log.warning("cannot list %s: %s", self._kind[1], error)
+                log.warning("cannot list %s: %s", self.kind[1], error)
                 self._failures += 1
                 await asyncio.sleep(self._pause(error))
             else:
@@ -147,16 +141,16 @@ class Reflector:
         version = str(as_object(raw.get("metadata")).get("resourceVersion", ""))
         match event.get("type"):
             case "ADDED" | "MODIFIED":
-                self._handler.take(raw)
+                self.handler.take(raw)
             case "DELETED":
-                self._handler.remove(raw)
+                self.handler.remove(raw)
             case "BOOKMARK":
                 pass
             case _:
-                raise ExpiredError(f"watch of {self._kind[1]}: {raw.get('message', event)}")
+                raise ExpiredError(f"watch of {self.kind[1]}: {raw.get('message', event)}")
         self._version = version
         self._failures = 0
 
     def _pause(self, error: Exception | None) -> float:
         pause = backoff(self._failures, None, _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
-        return backoff(0, error, pause * (0.5 + self._chance() / 2), pause)
+        return backoff(0, error, pause * (0.5 + self.chance() / 2), pause)

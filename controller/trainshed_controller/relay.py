@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -17,20 +18,20 @@ _SECONDS = 3.0
 _RELAYED = "Trainshed-Relayed"
 
 
+@dataclass(frozen=True)
 class Relay:
     """Posts to the holder of the Lease what came to this replica."""
 
-    def __init__(self, session: aiohttp.ClientSession, lease: Lease) -> None:
-        self._session = session
-        self._lease = lease
+    session: aiohttp.ClientSession
+    lease: Lease
 
     def acts(self) -> bool:
         """Return whether this replica acts: what it knows is as new as anybody's."""
-        return self._lease.is_held()
+        return self.lease.is_held()
 
     async def send(self, request: web.Request) -> web.Response | None:
         """Return the holder's answer; None where this replica has to answer itself."""
-        address = self._lease.holder.rpartition("/")[2]
+        address = self.lease.holder.rpartition("/")[2]
         if self.acts() or not address or _RELAYED in request.headers:
             return None
         headers = {"Authorization": request.headers["Authorization"], _RELAYED: "yes"}
@@ -38,7 +39,7 @@ class Relay:
         try:
             async with (
                 asyncio.timeout(_SECONDS),
-                self._session.post(
+                self.session.post(
                     f"http://{address}{request.path}",
                     data=body,
                     headers=headers,

@@ -22,7 +22,7 @@ from tests.controller.builders_view import (
     make_worker,
     with_status,
 )
-from tests.controller.test_relay import Held
+from tests.controller.test_relay import held
 from trainshed_api.snapshot import Answer, Snapshot, StopOrder
 from trainshed_controller.cache import Cache
 from trainshed_controller.clock import Clock
@@ -131,7 +131,7 @@ async def test_only_the_replica_that_acts_says_that_an_attempt_is_gone(
     is_mine: bool, want: int
 ) -> None:
     async with aiohttp.ClientSession() as session:
-        relay = Relay(session, Held(is_mine=is_mine))
+        relay = Relay(session, held(is_mine=is_mine))
         async with serving(relay) as setting:
             status, _ = await setting.post(make_snapshot(), uid="another-uid")
 

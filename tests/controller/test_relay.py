@@ -1,8 +1,9 @@
 """A standby passes on what drivers post, and answers itself where the holder does not."""
 
+import math
 import socket
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 import aiohttp
 import pytest
@@ -12,16 +13,15 @@ from aiohttp.test_utils import TestClient, TestServer
 from trainshed_controller.lease import Lease
 from trainshed_controller.relay import Relay
 
+if TYPE_CHECKING:
+    from trainshed_controller.connection import Connection
 
-@dataclass
-class Held(Lease):
-    """A Lease that another replica holds at an address, or this one."""
 
-    holder: str = ""
-    is_mine: bool = False
-
-    def is_held(self) -> bool:
-        return self.is_mine
+def held(holder: str = "", *, is_mine: bool = False) -> Lease:
+    """Return a Lease that another replica holds at an address, or this one."""
+    until = math.inf if is_mine else -math.inf
+    nothing = cast("Connection", None)
+    return Lease(nothing, "team", "lease", "me", holder=holder, _held_until=until)
 
 
 async def post(
@@ -63,25 +63,25 @@ async def holder() -> AsyncIterator[TestServer]:
 
 
 async def test_a_post_to_a_standby_is_answered_by_the_holder(holder: TestServer) -> None:
-    lease = Held(holder=f"controller-1/{holder.host}:{holder.port}")
+    lease = held(holder=f"controller-1/{holder.host}:{holder.port}")
 
     assert await post(lease) == (410, "Bearer token snapshot")
 
 
 async def test_the_holder_answers_itself(holder: TestServer) -> None:
-    lease = Held(holder=f"controller-1/{holder.host}:{holder.port}", is_mine=True)
+    lease = held(holder=f"controller-1/{holder.host}:{holder.port}", is_mine=True)
 
     assert await post(lease) == (200, "answered here")
 
 
 async def test_a_post_is_passed_on_once(holder: TestServer) -> None:
-    lease = Held(holder=f"controller-1/{holder.host}:{holder.port}")
+    lease = held(holder=f"controller-1/{holder.host}:{holder.port}")
 
     assert await post(lease, {"Trainshed-Relayed": "yes"}) == (200, "answered here")
 
 
 async def test_a_standby_answers_where_the_holder_cannot_yet(holder: TestServer) -> None:
-    lease = Held(holder=f"controller-1/{holder.host}:{holder.port}")
+    lease = held(holder=f"controller-1/{holder.host}:{holder.port}")
 
     assert await post(lease, path="/starting") == (200, "answered here")
 
@@ -91,5 +91,5 @@ async def test_a_standby_answers_where_the_holder_is_gone_or_unknown() -> None:
         free.bind(("127.0.0.1", 0))
         gone = f"controller-1/127.0.0.1:{free.getsockname()[1]}"
 
-    assert await post(Held(holder=gone)) == (200, "answered here")
-    assert await post(Held()) == (200, "answered here")
+    assert await post(held(holder=gone)) == (200, "answered here")
+    assert await post(held()) == (200, "answered here")
