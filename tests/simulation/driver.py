@@ -54,6 +54,7 @@ class Driver:
         excuse: why the controller may end it; empty for one that is to be left alone.
         was_passed_over: whether another attempt was begun while nobody could be asked for it.
         began: when it began to train; None before.
+        says: fields of its snapshots that a script sets.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Driver:
         self._training, self._chance, self._post = training, chance, post
         self.log = ""
         self.excuse = ""
+        self.says: dict[str, object] = {}
         self.alive = self.was_passed_over = False
         self.began: float | None = None
         self._stop = asyncio.Event()
@@ -156,13 +158,14 @@ class Driver:
         self._sequence += 1
         step = int(self._done)
         progress = Progress(time=at, step=step, steps=int(self._training.seconds), loss=0.5)
-        return Snapshot(
+        said = Snapshot(
             time=at,
             sequence=self._sequence,
             attempt=self.attempt,
             state=state,  # type: ignore[arg-type]  # one of the literals
             progress=None if state == "Starting" else progress,
         )
+        return said.model_copy(update=self.says)
 
     async def _nap(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):

@@ -12,7 +12,7 @@ from tests.simulation.clock import CLOCK
 from tests.simulation.port import Port
 from tests.simulation.watches import Watches
 from trainshed_controller.cache import Cache
-from trainshed_controller.controller import Controller
+from trainshed_controller.controller import Controller, Decide
 from trainshed_controller.events import EventPoster
 from trainshed_controller.handlers import make_handlers
 from trainshed_controller.metrics import Metrics
@@ -37,7 +37,7 @@ _STUCK_SECONDS, _PROBE_SECONDS = 120.0, 10.0
 class Surroundings:
     """What a process is started in.
 
-    heads: Ray's dashboards. is_stormy: whether watches break.
+    heads: Ray's dashboards. is_stormy: whether watches break. decide: the decision about a run.
     """
 
     server: ApiServer
@@ -45,6 +45,7 @@ class Surroundings:
     heads: object
     chance: random.Random
     is_stormy: Callable[[], bool]
+    decide: Decide
 
 
 class Process:
@@ -64,8 +65,9 @@ class Process:
         observer.snapshots = SnapshotStore(CLOCK.monotonic)
         self._events = EventPoster(cluster.post_event)
         self.controller = Controller(
-            self.cache, cluster, observer, self._events, settings, self.metrics, KEY, CLOCK
-        )
+            self.cache, cluster, observer, self._events, settings, self.metrics, KEY, CLOCK,
+            around.decide,
+        )  # fmt: skip
         self.queue = WorkQueue(self.controller.work, self.controller.trouble, CLOCK.monotonic)
         self.controller.queue = self._entrance.queue = self.queue
         self.is_ready = False

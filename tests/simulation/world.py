@@ -19,11 +19,14 @@ from tests.simulation.process import KEY, Process, Surroundings
 from tests.simulation.story import Story
 from tests.simulation.wire import CALM, Wire
 from trainshed_api.json_object import JsonObject, as_object
+from trainshed_controller.decide import decide
 from trainshed_controller.model import Settings
 from trainshed_controller.render import progress_path, progress_token
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+
+    from trainshed_controller.controller import Decide
 
 NUM_PODS, CORES = 3, 4
 CLUSTER = "trainshed"
@@ -60,6 +63,7 @@ class World:
         # What becomes of the drivers of a run, by uid, where that is no chance.
         self.fates: dict[str, Fate] = {}
         self.process: Process | None = None
+        self.decide: Decide = decide
         self._serving: asyncio.Task[str] | None = None
         self._answers: list[tuple[str, str, Answer]] = []
         self._crashed = False
@@ -245,15 +249,16 @@ class World:
         """Keep a controller's process running, until cancelled."""
         chance = self.chance("process")
         around = Surroundings(
-            self.server, SETTINGS, self.heads, self.chance("feeds"), lambda: self.is_stormy
-        )
+            self.server, SETTINGS, self.heads, self.chance("feeds"), lambda: self.is_stormy,
+            self.decide,
+        )  # fmt: skip
         log = logging.getLogger("trainshed")
         errors = InternalErrors(self.book)
         log.addHandler(errors)
         try:
             while True:
                 wire = Wire(self.server, self.chance(f"wire/{self.tally.restarts}"),
-                            lambda: self.weather, self._crash, self._tell_fault)  # fmt: skip
+                            lambda: self.weather, self.crash, self._tell_fault)  # fmt: skip
                 self.process = Process(around, partial(self._carry, wire))
                 self._serving = asyncio.create_task(self.process.run())
                 try:
@@ -271,7 +276,8 @@ class World:
         finally:
             log.removeHandler(errors)
 
-    def _crash(self) -> None:
+    def crash(self) -> None:
+        """Have the controller's process end at once, and another one begin."""
         assert self._serving
         self._crashed = True
         self._serving.cancel()
