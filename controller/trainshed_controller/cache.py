@@ -10,6 +10,7 @@ from trainshed_controller.deleted import DeletedJobs, DeletedPods
 from trainshed_controller.model import (
     ClusterView,
     Key,
+    KubeObject,
     PodView,
     RayJobView,
     RunView,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from trainshed_controller.model import Settings
 
 
-V = TypeVar("V", RunView, RayJobView, ClusterView, PodView)
+V = TypeVar("V", bound=KubeObject)
 Place = tuple[str, str]
 
 # Longer than any write waits for its answer.
@@ -95,7 +96,9 @@ class Shelf(Generic[V]):
             return bool(known and (known.uid, known.resource_version) == (uid, version))
         if uid in self._gone:
             return True
-        return bool(known and known.uid == uid and _age(known) >= _number(version))
+        return bool(
+            known and known.uid == uid and _number(known.resource_version) >= _number(version)
+        )
 
     def drop(self, view: V) -> None:
         """Forget the object, which is gone, unless another one has its name by now."""
@@ -204,10 +207,6 @@ def cluster_of(view: RunView, settings: Settings) -> str:
     if view.run is None or view.status.completion_time is not None:
         return ""
     return shared_cluster(view.run, settings)
-
-
-def _age(view: RunView | RayJobView | ClusterView | PodView) -> int:
-    return _number(view.resource_version)
 
 
 def _number(resource_version: str) -> int:

@@ -6,12 +6,11 @@ Nobody else puts what was not asked for there. A handler cannot fail, and it dec
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from trainshed_api.json_object import as_object
 from trainshed_controller.connection import CLUSTERS, JOBS, PODS, RUNS
-from trainshed_controller.model import ClusterView, PodView, RayJobView, RunView
-from trainshed_controller.views import read_cluster, read_job, read_pod, read_run
+from trainshed_controller.model import KubeObject
+from trainshed_controller.views import identity_of, read_cluster, read_job, read_pod, read_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
     from trainshed_api.json_object import JsonObject
     from trainshed_controller.cache import Cache, Shelf
     from trainshed_controller.connection import Kind
-    from trainshed_controller.model import Key
+    from trainshed_controller.model import Key, PodView, RunView
 
-V = TypeVar("V", RunView, RayJobView, ClusterView, PodView)
+V = TypeVar("V", bound=KubeObject)
 
 
 class Handler(Protocol):
@@ -38,15 +37,6 @@ class Handler(Protocol):
 
     def remove(self, raw: JsonObject) -> None:
         """Take in that an object was deleted."""
-
-
-class _Name(NamedTuple):
-    """Which state of which object an event is about."""
-
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str
 
 
 @dataclass(eq=False)
@@ -69,8 +59,8 @@ class _KindHandler(Generic[V]):
             self._remove(view.namespace, view.name, view.uid)
 
     def take(self, raw: JsonObject) -> None:
-        name = _name_of(raw)
-        if self.shelf.knows(*name, is_listed=self._is_listing):
+        identity = identity_of(raw)
+        if self.shelf.knows(*identity, is_listed=self._is_listing):
             return  # most events are the echo of our own writes
         try:
             view = self.read(raw)
@@ -82,12 +72,12 @@ class _KindHandler(Generic[V]):
             if replaced:
                 keys |= self.concerned(replaced)  # the queue that an edited run left
         except Exception:  # one object, whatever it is, keeps no other from being seen
-            self.on_error(f"{name.namespace}/{name.name}")
+            self.on_error("/".join(identity[:2]))
             return
         self._enqueue_all(keys)
 
     def remove(self, raw: JsonObject) -> None:
-        self._remove(*_name_of(raw)[:3])
+        self._remove(*identity_of(raw)[:3])
 
     def _remove(self, namespace: str, name: str, uid: str) -> None:
         known = self.shelf.get(namespace, name)
@@ -113,8 +103,7 @@ def make_handlers(
     """
 
     def read_known_pod(raw: JsonObject) -> PodView:
-        name = _name_of(raw)
-        return read_pod(raw, cache.pods.get(name.namespace, name.name))
+        return read_pod(raw, cache.pods.get(*identity_of(raw)[:2]))
 
     given = cache.concerned, enqueue, on_error
     return {
@@ -123,9 +112,3 @@ def make_handlers(
         JOBS: _KindHandler(cache.jobs, read_job, *given, cache.record_deleted_job),
         RUNS: _KindHandler(cache.runs, read_run, *given, forget),
     }
-
-
-def _name_of(raw: JsonObject) -> _Name:
-    metadata = as_object(raw.get("metadata"))
-    parts = (metadata.get(part) for part in ("namespace", "name", "uid", "resourceVersion"))
-    return _Name(*map(str, parts))

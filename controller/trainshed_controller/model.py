@@ -29,18 +29,24 @@ class Key(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RunView:
+class KubeObject:
+    """Which state of which object of Kubernetes something is about."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+
+
+@dataclass(frozen=True)
+class RunView(KubeObject):
     """A TrainingRun as the API server has it.
 
     run: None where the model refuses the spec; under an open attempt what can be read of it.
     problem: why it is refused. unreadable: why its status cannot be read; nothing is done then.
     """
 
-    namespace: str
-    name: str
-    uid: str
     generation: int
-    resource_version: str
     created: datetime
     deleting: bool
     run: TrainingRun | None
@@ -56,13 +62,9 @@ class RunView:
 
 
 @dataclass(frozen=True)
-class RayJobView:
+class RayJobView(KubeObject):
     """A RayJob; owner: uid of the controller in its owner references."""
 
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str
     owner: str = ""
     run: str = ""
     deleting: bool = False
@@ -100,16 +102,12 @@ class Room:
 
 
 @dataclass(frozen=True)
-class PodView:
+class PodView(KubeObject):
     """A Pod of a RayCluster.
 
     container: id of its Ray container while that runs. is_over: no container of it starts again.
     """
 
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str
     cluster: str
     group: str
     is_head: bool
@@ -152,16 +150,12 @@ class GroupView:
 
 
 @dataclass(frozen=True)
-class ClusterView:
+class ClusterView(KubeObject):
     """A RayCluster.
 
     owner: uid of the controller in its owner references. trouble: why its Pods are not created.
     """
 
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str
     owner: str = ""
     deleting: bool = False
     trouble: PodTrouble | None = None

@@ -23,6 +23,13 @@ _LONGEST_ANSWER = 1000
 _HALF_MESSAGE = 2000
 
 
+def identity_of(raw: JsonObject) -> tuple[str, str, str, str]:
+    """Return namespace, name, uid and resource version of an object."""
+    metadata = as_object(raw.get("metadata"))
+    namespace, name, uid = (text(metadata, part) for part in ("namespace", "name", "uid"))
+    return namespace, name, uid, text(metadata, "resourceVersion")
+
+
 def read_run(raw: JsonObject, before: RunView | None = None) -> RunView:
     """Return a TrainingRun; where the model refuses it, with the reasons and without a run.
 
@@ -36,11 +43,8 @@ def read_run(raw: JsonObject, before: RunView | None = None) -> RunView:
         under_way = open_attempt(known) is not None
         asked = read_spec(_without_server_words(raw), is_under_way=under_way)
     return RunView(
-        namespace=text(metadata, "namespace"),
-        name=text(metadata, "name"),
-        uid=text(metadata, "uid"),
+        *identity_of(raw),
         generation=_integer(metadata, "generation") or 0,
-        resource_version=text(metadata, "resourceVersion"),
         created=_moment(text(metadata, "creationTimestamp")),
         deleting="deletionTimestamp" in metadata,
         run=asked.run,
@@ -90,10 +94,7 @@ def read_job(raw: JsonObject) -> RayJobView:
     """Return a RayJob."""
     metadata, spec, status = (as_object(raw.get(name)) for name in ("metadata", "spec", "status"))
     return RayJobView(
-        namespace=text(metadata, "namespace"),
-        name=text(metadata, "name"),
-        uid=text(metadata, "uid"),
-        resource_version=text(metadata, "resourceVersion"),
+        *identity_of(raw),
         owner=_controller_of(metadata),
         run=text(as_object(metadata.get("labels")), RUN_LABEL),
         deleting="deletionTimestamp" in metadata,
@@ -119,15 +120,11 @@ def _reservation(annotations: JsonObject) -> Reservation | None:
 def read_cluster(raw: JsonObject) -> ClusterView:
     """Return a RayCluster."""
     metadata, spec, status = (as_object(raw.get(name)) for name in ("metadata", "spec", "status"))
-    name = text(metadata, "name")
     return ClusterView(
-        namespace=text(metadata, "namespace"),
-        name=name,
-        uid=text(metadata, "uid"),
-        resource_version=text(metadata, "resourceVersion"),
+        *identity_of(raw),
         owner=_controller_of(metadata),
         deleting="deletionTimestamp" in metadata,
-        trouble=_refused_pods(name, status),
+        trouble=_refused_pods(text(metadata, "name"), status),
         autoscaling=spec.get("enableInTreeAutoscaling") is True,
         groups=read_groups(spec),
     )
@@ -162,10 +159,7 @@ def read_pod(raw: JsonObject, before: PodView | None = None) -> PodView:
     disruption = conditions.get("DisruptionTarget", {})
     reason = text(status, "reason")
     return PodView(
-        namespace=text(metadata, "namespace"),
-        name=text(metadata, "name"),
-        uid=text(metadata, "uid"),
-        resource_version=text(metadata, "resourceVersion"),
+        *identity_of(raw),
         cluster=text(labels, CLUSTER_LABEL),
         group=text(labels, "ray.io/group"),
         is_head=text(labels, "ray.io/node-type") == "head",
