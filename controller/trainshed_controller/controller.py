@@ -21,15 +21,17 @@ from trainshed_controller.errors import (
     RefusedError,
     share_of,
 )
-from trainshed_controller.internal_error import internal_error_patch
 from trainshed_controller.merge_patch import merge_patch
 from trainshed_controller.model import Key, Note, Refusal
+from trainshed_controller.project import Conditions, Said, with_conditions
 from trainshed_controller.render import render_attempt, render_policy
+from trainshed_controller.status import whole
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from trainshed_api.json_object import JsonObject
+    from trainshed_api.status import TrainingRunStatus
     from trainshed_controller.cache import Cache
     from trainshed_controller.cluster import Cluster
     from trainshed_controller.events import EventPoster
@@ -42,6 +44,7 @@ log = logging.getLogger("trainshed.controller")
 
 Decide = Callable[["RunView", "Observed", "Settings", "datetime"], "Plan"]
 _SOON_SECONDS = 1.0
+_LONGEST_ERROR = 1000
 # An API server takes three times as many, but it has others to serve.
 _PROGRESS_WRITES_PER_SECOND = 40.0
 
@@ -129,7 +132,7 @@ class Controller:
 
     async def _execute(self, view: RunView, plan: Plan) -> float | None:
         """Write the status, then do the rest; what fails in between is done in a later turn."""
-        patch = _patch(view, plan)
+        patch = _patch(view, plan.status)
         delay = self._wait_before(view, plan) if patch else None
         if delay:
             return min(delay, plan.again_after or delay)
@@ -247,13 +250,15 @@ class Controller:
     async def _tell(self, key: Key, reason: str, message: str) -> None:
         """Write into a run's conditions why it is not looked after; else post it as an Event."""
         view = self.cache.runs.get(key.namespace, key.name) if key.kind == "run" else None
-        if view is None:
+        if view is None or view.unreadable:
             return
-        patch = internal_error_patch(view.raw_status, reason, message, self.clock.now())
-        if patch is None:
-            return
+        text = f"{message[:_LONGEST_ERROR]}; the controller's log has more, and it tries again"
+        said: Conditions = {"InternalError": Said(True, reason, text)}
+        now, generation = whole(self.clock.now()), view.generation
         try:
-            self.cache.runs.put(await self.cluster.patch_status(view, patch))
+            patch = _patch(view, with_conditions(view.status, said, now, generation))
+            if patch:
+                self.cache.runs.put(await self.cluster.patch_status(view, patch))
         except Exception as again:  # it is in the log, and the look is repeated
             log.warning("cannot tell the run: %s", again, extra={"run": view.path})
             self.events.post(view, Note("Warning", reason, message))
@@ -264,8 +269,8 @@ def progress_interval(uid: str, active: int, shortest: float) -> float:
     return max(shortest, active / _PROGRESS_WRITES_PER_SECOND) * (1.0 + 0.2 * share_of(uid))
 
 
-def _patch(view: RunView, plan: Plan) -> JsonObject:
-    if plan.status == view.status:
+def _patch(view: RunView, status: TrainingRunStatus) -> JsonObject:
+    if status == view.status:
         return {}  # what a later release wrote beside it stays
-    new = json.loads(plan.status.model_dump_json(by_alias=True, exclude_defaults=True))
+    new = json.loads(status.model_dump_json(by_alias=True, exclude_defaults=True))
     return merge_patch(view.raw_status, new)
