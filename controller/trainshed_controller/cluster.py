@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 from trainshed_api.json_object import as_object
 from trainshed_controller.connection import (
     JOBS,
-    MANAGED,
-    MERGE_PATCH,
     PODS,
     RUNS,
     Connection,
@@ -38,7 +36,7 @@ EVENTS = "apis/events.k8s.io/v1", "events"
 POLICIES = "apis/networking.k8s.io/v1", "networkpolicies"
 _KEY_NAME, _KEY_BYTES = "key", 32
 _JSON = "application/json"
-_STRICT = {"fieldValidation": "Strict", **MANAGED}
+_STRICT = {"fieldValidation": "Strict"}
 
 V = TypeVar("V")
 
@@ -111,7 +109,7 @@ class Cluster(Connection):
         """
         body: JsonObject = {"metadata": {"resourceVersion": view.resource_version}, "status": patch}
         path = path_of(RUNS, view.namespace, view.name, "status")
-        return read_run(await self.request("PATCH", path, _STRICT, body, MERGE_PATCH), view)
+        return read_run(await self.request("PATCH", path, _STRICT, body), view)
 
     async def create_job(self, manifest: JsonObject) -> RayJobView:
         """Return the RayJob that was created.
@@ -156,13 +154,13 @@ class Cluster(Connection):
         """Have the run stop after a checkpoint; it stays so until somebody says otherwise."""
         path = path_of(RUNS, view.namespace, view.name)
         body: JsonObject = {"metadata": {"uid": view.uid}, "spec": {"suspend": True}}
-        await self.request("PATCH", path, MANAGED, body, MERGE_PATCH)
+        await self.request("PATCH", path, body=body)
 
     async def scale_to_zero(self, namespace: str, deployment: str) -> None:
         """End all Pods of a Deployment."""
         path = path_of(("apis/apps/v1", "deployments"), namespace, deployment, "scale")
         body: JsonObject = {"spec": {"replicas": 0}}
-        await self.request("PATCH", path, MANAGED, body, MERGE_PATCH)
+        await self.request("PATCH", path, body=body)
 
     async def _delete(self, path: str, uid: str) -> None:
         body: JsonObject = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
@@ -174,7 +172,7 @@ class Cluster(Connection):
         if count > 1:
             with contextlib.suppress(GoneError):  # the API server keeps Events for an hour
                 series = series_of(count, now)
-                await self.request("PATCH", f"{path}/{name}", body=series, content_type=MERGE_PATCH)
+                await self.request("PATCH", f"{path}/{name}", body=series)
                 return
         event = event_of(view, note, name, socket.gethostname(), now)
         await self.request("POST", path, body=event)
@@ -194,5 +192,5 @@ class Cluster(Connection):
             "metadata": {"resourceVersion": as_object(found.get("metadata"))["resourceVersion"]},
             "data": {_KEY_NAME: base64.b64encode(made).decode()},
         }
-        await self.request("PATCH", path, MANAGED, body, MERGE_PATCH)
+        await self.request("PATCH", path, body=body)
         return made

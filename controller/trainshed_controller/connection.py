@@ -35,8 +35,8 @@ _PAGE = 5
 _PAGES = {PODS: 100, CLUSTERS: 100}
 _WATCH_SECONDS = "300"
 _FIRST_ERROR = 300
-_JSON, MERGE_PATCH = "application/json", "application/merge-patch+json"
-MANAGED = {"fieldManager": MANAGER}
+_JSON = "application/json"
+_CONTENT_TYPES = {"PATCH": "application/merge-patch+json"}
 
 Kind = tuple[str, str]
 
@@ -121,22 +121,23 @@ class Connection:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise RetryError(f"watch of {kind[1]}: {type(error).__name__} {error}") from None
 
-    async def request(  # noqa: PLR0913, PLR0917  # what HTTP has
+    async def request(  # what HTTP has
         self,
         method: str,
         path: str,
         query: Mapping[str, str] | None = None,
         body: JsonObject | None = None,
-        content_type: str = _JSON,
         accept: str = _JSON,
     ) -> JsonObject:
         """Return the answer; every way in which there can be none is an ApiError."""
         wanted = f"{method} {path}"
+        if method in ("POST", "PATCH"):
+            query = {"fieldManager": MANAGER, **(query or {})}
         if method != "GET" and not self.may_write():
             raise RetryError(f"{wanted}: another replica of the controller acts")
         try:
             seconds = self._timings.request_seconds
-            answer = await self._send(method, path, query, body, content_type, accept, seconds)
+            answer = await self._send(method, path, query, body, accept, seconds)
             return await self._read(wanted, answer)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise RetryError(f"{wanted}: {type(error).__name__} {error}") from None
@@ -147,7 +148,6 @@ class Connection:
         path: str,
         query: Mapping[str, str] | None = None,
         body: JsonObject | None = None,
-        content_type: str = _JSON,
         accept: str = _JSON,
         timeout: float | aiohttp.ClientTimeout = 0.0,
     ) -> RESTResponse:
@@ -156,7 +156,7 @@ class Connection:
             method,
             path,
             query_params=list((query or {}).items()),
-            header_params={"Accept": accept, "Content-Type": content_type},
+            header_params={"Accept": accept, "Content-Type": _CONTENT_TYPES.get(method, _JSON)},
             body=body,
             auth_settings=["BearerToken"],
         )

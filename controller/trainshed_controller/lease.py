@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from trainshed_api.json_object import as_object
 from trainshed_controller.clock import Clock
-from trainshed_controller.connection import MANAGED, MERGE_PATCH, path_of
+from trainshed_controller.connection import path_of
 from trainshed_controller.errors import ApiError, GoneError
 from trainshed_controller.event import moment_of
 
@@ -135,10 +135,10 @@ class Lease:
         }
         if version:
             path = path_of(LEASES, self.namespace, self.name)
-            written = await self.connection.request("PATCH", path, MANAGED, body, MERGE_PATCH)
+            written = await self.connection.request("PATCH", path, body=body)
         else:  # deleted by somebody, or left out by a tool that applies no Leases
             path = path_of(LEASES, self.namespace)
-            written = await self.connection.request("POST", path, MANAGED, body)
+            written = await self.connection.request("POST", path, body=body)
         self.holder = holder
         version = str(as_object(written.get("metadata")).get("resourceVersion"))
         self._seen = version, self.clock.monotonic()
