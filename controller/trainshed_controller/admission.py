@@ -19,6 +19,7 @@ from trainshed_controller.packing import (
     HAIR,
     Capacity,
     Request,
+    capacity_of,
     of_group,
     pack,
     place_data,
@@ -89,7 +90,7 @@ def request_held(uid: str, name: str, held: Reservation) -> Request:
 def capacity_now(cluster: ClusterView, pods: Sequence[PodView]) -> Capacity:
     """Return what can be had: ready Pods, or with autoscaling all that there may be."""
     if cluster.autoscaling:
-        return most_capacity(cluster)
+        return capacity_of(cluster.groups)
     return _capacity_of(cluster, [pod for pod in pods if pod.ready and not pod.deleting])
 
 
@@ -112,14 +113,6 @@ def _room_of(group: GroupView, pod: PodView) -> Room:
     )
 
 
-def most_capacity(cluster: ClusterView) -> Capacity:
-    """Return what the cluster has when all of it is there."""
-    capacity: Capacity = Counter()
-    for group in cluster.groups:
-        capacity[group.room] += group.wanted
-    return capacity
-
-
 def admit(  # noqa: PLR0913, PLR0917  # what is there, and who wants it
     cluster: ClusterView,
     pods: Sequence[PodView],
@@ -136,7 +129,7 @@ def admit(  # noqa: PLR0913, PLR0917  # what is there, and who wants it
         lacking: for how many seconds runs have waited for Pods that are declared and not ready.
     """
     holders = sorted(holding, key=lambda each: _age(each.created))
-    ready, whole = capacity_now(cluster, pods), most_capacity(cluster)
+    ready, whole = capacity_now(cluster, pods), capacity_of(cluster.groups)
     free, unheld = _without(ready, holders), _without(whole, holders)
     trouble = worst_trouble(pods, cluster)
     pending = [pod for pod in pods if not (pod.ready or pod.deleting or pod.is_over)]

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 from trainshed_controller.model import Room
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
+
+    from trainshed_controller.model import GroupView
 
 # Sums of binary fractions such as 0.1 are not exact.
 HAIR = 1e-9
@@ -32,6 +34,14 @@ class Request:
     priority: int = 0
     created: datetime | None = None
     name: str = ""
+
+
+def capacity_of(groups: Iterable[GroupView]) -> Capacity:
+    """Return what worker groups have when all of them is there."""
+    capacity: Capacity = Counter()
+    for group in groups:
+        capacity[group.room] += group.wanted
+    return capacity
 
 
 def pack(capacity: Capacity, request: Request) -> Capacity | None:

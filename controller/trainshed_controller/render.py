@@ -6,7 +6,6 @@ import copy
 import hashlib
 import hmac
 import math
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from trainshed_api.groups import NodeGroup
@@ -23,7 +22,7 @@ from trainshed_api.rayjob import (
 )
 from trainshed_controller.admission import request_of
 from trainshed_controller.capacity import read_groups
-from trainshed_controller.packing import Capacity, pack
+from trainshed_controller.packing import capacity_of, pack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -182,7 +181,7 @@ def unacceptable(run: TrainingRun, settings: Settings) -> tuple[str, str] | None
         return "NoSuchClass", message
     if message := _not_permitted(run, chosen):
         return "NotPermitted", message
-    if pack(_capacity(sized_cluster(run, chosen)), request_of("", run)) is None:
+    if pack(capacity_of(read_groups(sized_cluster(run, chosen))), request_of("", run)) is None:
         workers = run.spec.workers
         gpus = f" and {workers.resources.gpu} GPUs" if workers.resources.gpu else ""
         message = (
@@ -237,14 +236,9 @@ def sized_cluster(run: TrainingRun, chosen: ClusterClass) -> JsonObject:
         for _ in range(most if isinstance(most, int) else 0):
             count = group.get("replicas")
             replicas = count if isinstance(count, int) else 0
-            if pack(_capacity(spec), wanted) is not None or replicas >= int(str(most)):
+            if pack(capacity_of(read_groups(spec)), wanted) is not None or replicas >= int(
+                str(most)
+            ):
                 break
             group["replicas"] = replicas + 1
     return spec
-
-
-def _capacity(spec: JsonObject) -> Capacity:
-    capacity: Capacity = Counter()
-    for group in read_groups(spec):
-        capacity[group.room] += group.wanted
-    return capacity
