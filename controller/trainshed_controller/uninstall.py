@@ -68,10 +68,13 @@ class Removal:
         stopped, ApiError where the API server does not answer for as long as there is time.
         """
         end = self.clock.monotonic() + self.platform.uninstall_seconds
+        runs_end = end - _JOBS_SECONDS
         self._refuse_impatience(await self._insist(self._runs, end))
-        await self._stop_runs(end - _JOBS_SECONDS)
+        late = "not all runs stopped in time; their RayJobs are deleted"
+        await self._repeat(lambda: self._suspend_runs(runs_end), runs_end, late)
         await self._insist(self._stop_controller, end)
-        await self._delete_jobs(end)
+        late = "RayJobs are left: does KubeRay's operator run?"
+        await self._repeat(lambda: self._delete_jobs(end), end, late)
         for name, errors in self._refused.items():
             log.warning(
                 "%s could not be suspended, a later installation starts it: %s", name, errors[-1]
@@ -79,17 +82,16 @@ class Removal:
 
     def _refuse_impatience(self, runs: list[RunView]) -> None:
         have = self.platform.uninstall_seconds
-        graces = {
-            view.path: view.run.spec.grace_period_seconds
+        graces = (
+            (view.run.spec.grace_period_seconds, view.path)
             for view in runs
             if view.run and open_attempt(view.status)
-        }
-        spare = have - _STOP_SECONDS - _JOBS_SECONDS
-        patient = {name: grace for name, grace in graces.items() if grace > spare}
-        for name, grace in patient.items():
+        )
+        patient = [each for each in graces if each[0] > have - _STOP_SECONDS - _JOBS_SECONDS]
+        for grace, name in patient:
             log.error("%s: gracePeriodSeconds is %d", name, grace)
         if patient:
-            name, grace = max(patient.items(), key=lambda item: item[1])
+            grace, name = max(patient, key=lambda each: each[0])
             need = grace + _STOP_SECONDS + _JOBS_SECONDS
             others = f" (and {len(patient) - 1} more, named above)" if len(patient) > 1 else ""
             raise TimeError(
@@ -100,11 +102,11 @@ class Removal:
                 f"--timeout={need + _HELM_SECONDS:.0f}s"
             )
 
-    async def _stop_runs(self, end: float) -> None:
-        """Wait for checkpoints as long as there is time."""
-        while await self._insist(lambda: self._suspend_runs(end), end):
+    async def _repeat(self, act: Callable[[], Awaitable[bool]], end: float, late: str) -> None:
+        """Do it until it says that nothing is left, or there is no time: then log that."""
+        while await self._insist(act, end):
             if self.clock.monotonic() >= end:
-                log.warning("not all runs stopped in time; their RayJobs are deleted")
+                log.warning(late)
                 return
             await asyncio.sleep(self.look_seconds)
 
@@ -142,14 +144,7 @@ class Removal:
         with contextlib.suppress(GoneError):
             await self.cluster.scale_to_zero(self.platform.own_namespace, self.deployment)
 
-    async def _delete_jobs(self, end: float) -> None:
-        while await self._insist(lambda: self._delete_jobs_once(end), end):
-            if self.clock.monotonic() >= end:
-                log.warning("RayJobs are left: does KubeRay's operator run?")
-                return
-            await asyncio.sleep(self.look_seconds)
-
-    async def _delete_jobs_once(self, end: float) -> bool:
+    async def _delete_jobs(self, end: float) -> bool:
         """Return whether there are RayJobs that belong to runs; others are nobody's business.
 
         Raises an ApiError after all were tried.
