@@ -79,14 +79,8 @@ class Controller:
 
     async def work(self, key: Key) -> float | None:
         """Do what is due for a key; return when to come again."""
-        began = self.clock.monotonic()
-        failed = True
-        try:
-            again_after = await self._turn(key)
-            failed = False
-        finally:
-            self.metrics.turn(key, self.clock.monotonic() - began, failed=failed)
-        return again_after
+        with self.metrics.turn(key):
+            return await self._turn(key)
 
     async def _turn(self, key: Key) -> float | None:
         if key.kind == "cluster":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from datetime import UTC, datetime
 from functools import partial
@@ -70,13 +71,17 @@ class Metrics:
         depth = Gauge("workqueue_depth", "Keys in the queue.", ("name",), registry=self.registry)
         depth.labels("trainingrun").set_function(lambda: queue.depth)
 
-    def turn(self, key: Key, seconds: float, *, failed: bool) -> None:
-        """Count one look."""
-        controller = _CONTROLLERS[key.kind]
-        self._reconciles.labels(controller, "error" if failed else "success").inc()
-        self._reconcile_time.labels(controller).observe(seconds)
-        if failed:
-            self._errors.labels(controller).inc()
+    @contextlib.contextmanager
+    def turn(self, key: Key) -> Iterator[None]:
+        """Count one look, and take its time."""
+        controller, result = _CONTROLLERS[key.kind], "error"
+        errors, seconds = self._errors.labels(controller), self._reconcile_time.labels(controller)
+        try:
+            with errors.count_exceptions(), seconds.time():
+                yield
+            result = "success"
+        finally:
+            self._reconciles.labels(controller, result).inc()
 
     def transition(self, before: RunView, after: RunView) -> None:
         """Count a change of phase."""
@@ -114,13 +119,14 @@ class _Runs:
         counts: dict[tuple[str, str], int] = defaultdict(int)
         seconds: dict[tuple[str, str], float] = defaultdict(float)
         for view in self._cache.runs.all():
-            counts[view.namespace, view.status.phase or "New"] += 1
-            since = view.status.phase_time if view.status.phase == "Queued" else None
+            namespace, status = view.namespace, view.status
+            counts[namespace, status.phase or "New"] += 1
+            since = status.phase_time if status.phase == "Queued" else None
             wait = (now - since).total_seconds() if since else 0.0
-            longest[view.namespace] = max(wait, longest.get(view.namespace, 0.0))
-            spent = view.status.time.model_dump(by_alias=True)
+            longest[namespace] = max(wait, longest.get(namespace, 0.0))
+            spent = status.time.model_dump(by_alias=True)
             for bucket in BUCKETS:
-                seconds[view.namespace, bucket] += spent[bucket]
+                seconds[namespace, bucket] += spent[bucket]
         for place, count in counts.items():
             phases.add_metric(place, count)
         for where, total in seconds.items():

@@ -2,9 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from tests.controller.builders_view import SETTINGS, make_view, with_status
 from trainshed_api.status import TrainingRunStatus
 from trainshed_controller.cache import Cache
+from trainshed_controller.errors import RetryError
 from trainshed_controller.metrics import Metrics
 from trainshed_controller.model import Key
 
@@ -12,7 +15,8 @@ from trainshed_controller.model import Key
 def test_one_label_names_a_controller_in_every_family() -> None:
     metrics = Metrics(Cache(SETTINGS))
 
-    metrics.turn(Key("run", "team", "digits"), 0.1, failed=True)
+    with pytest.raises(RetryError), metrics.turn(Key("run", "team", "digits")):
+        raise RetryError("503")
 
     named = {"controller": "trainingrun"}
     read = metrics.registry.get_sample_value
