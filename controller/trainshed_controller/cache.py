@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from trainshed_controller.deleted import DeletedJobs, DeletedPods
@@ -32,6 +33,7 @@ Place = tuple[str, str]
 _GONE_SECONDS = 120.0
 
 
+@dataclass(eq=False)
 class Shelf(Generic[V]):
     """The objects of one kind, by name and by what they belong to.
 
@@ -39,18 +41,15 @@ class Shelf(Generic[V]):
         clock: seconds that only go on.
     """
 
-    def __init__(
-        self, belongs_to: Callable[[V], str], clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._belongs_to: Callable[[V], str] = belongs_to
-        self._clock = clock
-        self._items: dict[Place, V] = {}
-        self._members: defaultdict[Place, dict[str, V]] = defaultdict(dict)
-        # Uids of deleted objects and when they went: the answer to a write may be older than the
-        # event of a deletion, and must not bring the object back.
-        self._gone: dict[str, float] = {}
-        # What changed since a LIST began; the LIST may be older. None while none is under way.
-        self._changed: set[Place] | None = None
+    belongs_to: Callable[[V], str]
+    clock: Callable[[], float] = time.monotonic
+    _items: dict[Place, V] = field(default_factory=dict)
+    _members: dict[Place, dict[str, V]] = field(default_factory=lambda: defaultdict(dict))
+    # Uids of deleted objects and when they went: the answer to a write may be older than the
+    # event of a deletion, and must not bring the object back.
+    _gone: dict[str, float] = field(default_factory=dict)
+    # What changed since a LIST began; the LIST may be older. None while none is under way.
+    _changed: set[Place] | None = None
 
     def begin_list(self) -> None:
         """Note from now on what changes while a LIST is under way."""
@@ -79,7 +78,7 @@ class Shelf(Generic[V]):
         if not is_listed:
             self._note(place)
         self._items[view.namespace, view.name] = view
-        self._members[view.namespace, self._belongs_to(view)][view.name] = view
+        self._members[view.namespace, self.belongs_to(view)][view.name] = view
         return True
 
     def knows(
@@ -106,7 +105,7 @@ class Shelf(Generic[V]):
 
     def remove(self, namespace: str, name: str, uid: str) -> V | None:
         """Forget who is gone; return what was known of it."""
-        now = self._clock()
+        now = self.clock()
         while self._gone and next(iter(self._gone.values())) < now - _GONE_SECONDS:
             del self._gone[next(iter(self._gone))]
         self._gone[uid] = now
@@ -119,7 +118,7 @@ class Shelf(Generic[V]):
 
     def _remove(self, known: V) -> None:
         del self._items[known.namespace, known.name]
-        place = (known.namespace, self._belongs_to(known))
+        place = (known.namespace, self.belongs_to(known))
         self._members[place].pop(known.name, None)
         if not self._members[place]:
             del self._members[place]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ _SECONDS = 300.0
 _MOST_JOBS = 1_000
 
 
+@dataclass(eq=False)
 class DeletedPods:
     """The last Pods that went, by RayCluster, as they were seen last.
 
@@ -24,22 +26,21 @@ class DeletedPods:
         clock: seconds that only go on.
     """
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._pods: dict[tuple[str, str], deque[tuple[float, PodView]]] = {}
+    clock: Callable[[], float]
+    _pods: dict[tuple[str, str], deque[tuple[float, PodView]]] = field(default_factory=dict)
 
     def record(self, pod: PodView) -> None:
         """Take in that Kubernetes has a Pod no more."""
         place = (pod.namespace, pod.cluster)
         pods = self._pods.pop(place, None) or deque(maxlen=_MOST_PODS)
-        pods.append((self._clock(), pod))
+        pods.append((self.clock(), pod))
         self._pods[place] = pods  # the last one that lost a Pod stands last
         if len(self._pods) > _MOST_CLUSTERS:
             del self._pods[next(iter(self._pods))]
 
     def of(self, namespace: str, cluster: str) -> tuple[PodView, ...]:
         """Return who went of a cluster in the last minutes, the last one last."""
-        since = self._clock() - _SECONDS
+        since = self.clock() - _SECONDS
         return tuple(pod for at, pod in self._pods.get((namespace, cluster), ()) if at >= since)
 
 
@@ -51,6 +52,7 @@ class DeletedJob(NamedTuple):
     at: float
 
 
+@dataclass(eq=False)
 class DeletedJobs:
     """RayJobs that went while their drivers held capacity, until those are known to have ended.
 
@@ -58,15 +60,14 @@ class DeletedJobs:
         clock: seconds that only go on.
     """
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._jobs: dict[str, DeletedJob] = {}
+    clock: Callable[[], float]
+    _jobs: dict[str, DeletedJob] = field(default_factory=dict)
 
     def record(self, job: RayJobView, head: str) -> None:
         """Take in that Kubernetes has a RayJob no more."""
         if job.reservation is None or job.is_over:
             return
-        self._jobs[job.uid] = DeletedJob(job, head, self._clock())
+        self._jobs[job.uid] = DeletedJob(job, head, self.clock())
         if len(self._jobs) > _MOST_JOBS:
             del self._jobs[next(iter(self._jobs))]
 
@@ -78,7 +79,7 @@ class DeletedJobs:
 
     def seconds_since(self, gone: DeletedJob) -> float:
         """Return for how long a RayJob is gone."""
-        return self._clock() - gone.at
+        return self.clock() - gone.at
 
     def drop(self, gone: DeletedJob) -> None:
         """Forget a RayJob whose driver ended."""

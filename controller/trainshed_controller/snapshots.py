@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from trainshed_controller.model import SILENT_SECONDS, Heard
@@ -38,6 +38,7 @@ class _Driver:
     step: Literal["none", "seen", "written"] = "none"
 
 
+@dataclass(eq=False)
 class SnapshotStore:
     """By uid of the run; only of the attempt that was asked or told about last.
 
@@ -45,16 +46,15 @@ class SnapshotStore:
         clock: seconds that only go on.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._drivers: dict[str, _Driver] = {}
+    clock: Callable[[], float] = time.monotonic
+    _drivers: dict[str, _Driver] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self._drivers)
 
     def put(self, uid: str, snapshot: Snapshot) -> bool:
         """Keep a snapshot unless it was overtaken; say whether the run is to be looked at now."""
-        now = self._clock()
+        now = self.clock()
         driver = self._driver(uid, snapshot.attempt)
         if driver.newest and now - driver.came < _ON_ITS_WAY_SECONDS:
             before = driver.newest
@@ -89,7 +89,7 @@ class SnapshotStore:
         return Heard(
             num_snapshots=driver.num_snapshots,
             still_seconds=still if has_stepped else 0.0,
-            silent_seconds=self._clock() - driver.came,
+            silent_seconds=self.clock() - driver.came,
             first_step=driver.step == "seen",
             first_step_seconds=0.0 if has_stepped else still,
         )
@@ -109,7 +109,7 @@ class SnapshotStore:
 
         What a driver posted at its end cannot change, and stays.
         """
-        since = self._clock() - SILENT_SECONDS
+        since = self.clock() - SILENT_SECONDS
         self._drivers = {
             uid: driver
             for uid, driver in self._drivers.items()
@@ -119,7 +119,7 @@ class SnapshotStore:
     def _driver(self, uid: str, attempt: int) -> _Driver:
         known = self._drivers.get(uid)
         if known is None or known.attempt != attempt:
-            now = self._clock()
+            now = self.clock()
             known = self._drivers[uid] = _Driver(attempt, came=now, still_since=now)
         return known
 
