@@ -112,7 +112,7 @@ class ProgressServer:
             # Not known here, or not yet: no reason to stop.
             return self._refuse(404, "there is no such attempt here")
         if view.uid != uid or not _is_current(view, snapshot):
-            if self.relay and not self.relay.acts():
+            if self.relay and not self.relay.lease.is_held():
                 return self._refuse(503, "another replica knows whether this attempt goes on")
             return self._answer(410, Answer(stop=_SUPERSEDED))
         if open_attempt(view.status) is not None and self.heard.put(uid, snapshot):

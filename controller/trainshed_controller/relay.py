@@ -25,14 +25,10 @@ class Relay:
     session: aiohttp.ClientSession
     lease: Lease
 
-    def acts(self) -> bool:
-        """Return whether this replica acts: what it knows is as new as anybody's."""
-        return self.lease.is_held()
-
     async def send(self, request: web.Request) -> web.Response | None:
         """Return the holder's answer; None where this replica has to answer itself."""
         address = self.lease.holder.rpartition("/")[2]
-        if self.acts() or not address or _RELAYED in request.headers:
+        if self.lease.is_held() or not address or _RELAYED in request.headers:
             return None
         headers = {"Authorization": request.headers["Authorization"], _RELAYED: "yes"}
         body = await request.read()
