@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from trainshed_api.status import Condition, QueueStatus
+from trainshed_api.status import Condition, DriverTime, QueueStatus
 from trainshed_controller.model import SILENT_SECONDS, Note
 from trainshed_controller.pod_trouble import IMAGE_PULL_FAILED, worst_trouble
 from trainshed_controller.release import is_shared
@@ -253,10 +253,9 @@ def _turns(status: TrainingRunStatus) -> tuple[object, ...]:
     return status.observed_generation, phase, status.failures, attempts, conditions
 
 
-def _turns_of(attempt: AttemptStatus) -> tuple[object, ...]:
-    where = (attempt.number, attempt.ray_cluster, attempt.head_identity)
-    ends = attempt.end_time, attempt.outcome, attempt.release_time
-    return *where, attempt.start_time, attempt.stop_time, *ends
+def _turns_of(attempt: AttemptStatus) -> AttemptStatus:
+    """Return the attempt without what its driver says while it goes on."""
+    return attempt.model_copy(update={"time": DriverTime(), "resumed_from": None})
 
 
 def _turns_to_or_from_a_loss(old: TrainingRunStatus, new: TrainingRunStatus, now: datetime) -> bool:

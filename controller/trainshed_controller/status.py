@@ -180,11 +180,7 @@ def _progress(told: Snapshot, new: Progress, old: ProgressStatus | None) -> Prog
     wait = None if new.data_wait_percent is None else round(new.data_wait_percent)
     eta = None if new.eta_seconds is None else round(new.eta_seconds)
     return ProgressStatus(
-        epoch=new.epoch,
-        epochs=new.epochs,
-        step=new.step,
-        steps=new.steps,
-        percent=new.percent,
+        **new.model_dump(include={"epoch", "epochs", "step", "steps", "percent"}),
         samples_per_second=format_number(new.samples_per_second),
         loss=format_number(new.loss),
         metrics=metrics,
