@@ -99,7 +99,7 @@ class Operator:
             await kopf.operator(
                 registry=registry,
                 settings=settings,
-                namespaces=[self._platform.own_namespace],
+                namespaces=[self._platform.namespace],
                 standalone=True,
                 stop_flag=stop,
             )
@@ -138,18 +138,18 @@ class Operator:
             cluster = await Cluster.connect(platform.kubeconfig, platform.timings)
             stack.push_async_callback(cluster.close)
             decided = platform.settings
-            jobs = JobsApi(decided.dashboard_url, platform.token_file, decided.default_cluster)
+            jobs = JobsApi(decided.dashboard_url, platform.ray_token_file, decided.default_cluster)
             stack.push_async_callback(jobs.close)
             health = health_application(self._metrics, self.ails, self.is_ready)
             # A separate port: overloading the other one must not fail the health check.
             door = Door(HEALTH_LIMITS)
-            await _listen(stack, health, door, platform.progress_host, platform.health_port)
+            await _listen(stack, health, door, platform.host, platform.health_port)
             key = await self._insist(cluster)
             # A connection of its own: a renewal waits for no other request.
             renewing = await Connection.connect(platform.kubeconfig, platform.timings)
             stack.push_async_callback(renewing.close)
             me = f"{platform.identity}/{platform.progress_address}"
-            lease = Lease(renewing, platform.own_namespace, platform.lease, me)
+            lease = Lease(renewing, platform.namespace, platform.lease, me)
             cluster.may_write = self._metrics.leads = lease.is_held
             prober = Prober(jobs, self._enqueue)
             stack.push_async_callback(prober.close)
@@ -166,13 +166,13 @@ class Operator:
                 _LIMITS.body_seconds, relay=Relay(jobs.session, lease),
             )  # fmt: skip
             door = Door(_LIMITS, self._metrics.refused_connections.inc)
-            host = platform.progress_host
+            host = platform.host
             await _listen(stack, progress.application(), door, host, platform.progress_port)
             handlers = make_handlers(
                 self._cache, self._enqueue, controller.forget, self._cannot_read
             )
             reflectors = [
-                Reflector(cluster, kind, platform.own_namespace, handler)
+                Reflector(cluster, kind, platform.namespace, handler)
                 for kind, handler in handlers.items()
             ]
             # Before everything is known another replica can do more with the Lease. It is given
@@ -210,7 +210,7 @@ class Operator:
                 # API server that was lost with it, so they are not relied on.
                 await asyncio.sleep(_SETTLE_SECONDS)
                 await asyncio.gather(*(reflector.list_again() for reflector in reflectors))
-            log.info("watching %s", self._platform.own_namespace)
+            log.info("watching %s", self._platform.namespace)
             controller.begin_term()
             work = asyncio.create_task(self._work(queue), name="work")
             lost = asyncio.create_task(lease.wait(until_held=False), name="lost")
@@ -245,7 +245,7 @@ class Operator:
         platform = self._platform
         while True:
             try:
-                return await cluster.read_key(platform.own_namespace, platform.key_secret)
+                return await cluster.read_key(platform.namespace, platform.key_secret)
             except ApiError as error:
                 log.warning("no key yet: %s", error)
             except Exception:  # a fault of ours in one round; the next one may go well

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import yaml
+from pydantic import InstanceOf, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
 
 from trainshed_api.json_object import as_object
 from trainshed_controller.model import ClusterClass, Settings
@@ -39,28 +41,38 @@ class Timings:
 
 @dataclass(frozen=True)
 class Platform:
-    """How this process is set up.
+    """How this process is set up; each field but the first has a variable of its name.
 
-    identity: of this replica; the same in its next life. progress_address: where other replicas
-    reach it, as HOST:PORT.
+    identity: of this replica; the same in its next life. pod_ip, progress_port: where other
+    replicas reach it.
     """
 
-    settings: Settings
-    own_namespace: str
-    key_secret: str
-    lease: str
-    identity: str
-    progress_address: str
-    kubeconfig: Path | None
-    token_file: Path | None
-    progress_host: str
-    progress_port: int
-    health_port: int
-    workers: int
-    resync_seconds: float
-    log_format: str
-    uninstall_seconds: float
-    timings: Timings = Timings()
+    settings: InstanceOf[Settings]
+    kubeconfig: Path | None = None
+    namespace: str = "default"
+    key_secret: str = "trainshed-progress-key"
+    lease: str = "trainshed-controller"
+    identity: str = field(default_factory=socket.gethostname)
+    pod_ip: str = "127.0.0.1"
+    ray_token_file: Path | None = None
+    host: str = "0.0.0.0"
+    progress_port: int = 8081
+    health_port: int = 8080
+    workers: int = 32
+    resync_seconds: float = 300.0
+    log_format: str = "json"
+    progress_interval_seconds: float = 10.0
+    uninstall_seconds: float = 240.0
+    timings: InstanceOf[Timings] = Timings()
+
+    @property
+    def progress_address(self) -> str:
+        """Return where other replicas reach it, as HOST:PORT."""
+        ip = f"[{self.pod_ip}]" if ":" in self.pod_ip else self.pod_ip
+        return f"{ip}:{self.progress_port}"
+
+
+_PLATFORMS = TypeAdapter(Platform)
 
 
 def read_platform(environment: Mapping[str, str]) -> Platform:
@@ -75,36 +87,29 @@ def read_platform(environment: Mapping[str, str]) -> Platform:
             f'{PREFIX}WATCH_NAMESPACES: got "{get("WATCH_NAMESPACES")}"; expected "{own}" or '
             "nothing: a controller serves its own namespace only"
         )
-    classes, permissions = get("CLASSES_FILE"), get("PERMISSIONS_FILE")
-    ip, port = get("POD_IP", "127.0.0.1"), int(_number(get, "PROGRESS_PORT", "8081"))
-    kubeconfig = environment.get(KUBECONFIG, "")
-    return Platform(
-        settings=Settings(
-            default_cluster=get("DEFAULT_CLUSTER", "trainshed"),
-            shared_clusters=frozenset(_names(get("SHARED_CLUSTERS"))),
-            progress_url=get("PROGRESS_URL"),
-            dashboard_url=get("DASHBOARD_URL", "http://{cluster}-head-svc.{namespace}.svc:8265"),
-            classes=read_classes(Path(classes), Path(permissions) if permissions else None)
-            if classes
-            else {},
-            progress_interval_seconds=_number(get, "PROGRESS_INTERVAL_SECONDS", "10"),
-            isolates_clusters=get("NETWORK_POLICY") == "true",
-        ),
-        own_namespace=own,
-        key_secret=get("KEY_SECRET", "trainshed-progress-key"),
-        lease=get("LEASE", "trainshed-controller"),
-        identity=get("IDENTITY", socket.gethostname()),
-        progress_address=f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}",
-        kubeconfig=Path(kubeconfig) if kubeconfig else None,
-        token_file=Path(get("RAY_TOKEN_FILE")) if get("RAY_TOKEN_FILE") else None,
-        progress_host=get("HOST", "0.0.0.0"),
-        progress_port=port,
-        health_port=int(_number(get, "HEALTH_PORT", "8080")),
-        workers=int(_number(get, "WORKERS", "32")),
-        resync_seconds=_number(get, "RESYNC_SECONDS", "300"),
-        log_format=get("LOG_FORMAT", "json"),
-        uninstall_seconds=_number(get, "UNINSTALL_SECONDS", "240"),
+    files = (get("CLASSES_FILE"), get("PERMISSIONS_FILE"))
+    classes, permissions = (Path(name) if name else None for name in files)
+    settings = Settings(
+        default_cluster=get("DEFAULT_CLUSTER", "trainshed"),
+        shared_clusters=frozenset(_names(get("SHARED_CLUSTERS"))),
+        progress_url=get("PROGRESS_URL"),
+        dashboard_url=get("DASHBOARD_URL", "http://{cluster}-head-svc.{namespace}.svc:8265"),
+        classes=read_classes(classes, permissions) if classes else {},
+        isolates_clusters=get("NETWORK_POLICY") == "true",
     )
+    given = {
+        name.removeprefix(PREFIX).lower(): value
+        for name, value in environment.items()
+        if value and (name == KUBECONFIG or name.startswith(PREFIX))
+    }
+    try:
+        platform = _PLATFORMS.validate_python({**given, "settings": settings})
+    except ValidationError as error:
+        first = error.errors()[0]
+        name, text = str(first["loc"][0]).upper(), first["input"]
+        raise SettingsError(f'{PREFIX}{name}: got "{text}"; expected a number') from None
+    interval = platform.progress_interval_seconds
+    return replace(platform, settings=replace(settings, progress_interval_seconds=interval))
 
 
 def read_classes(path: Path, permissions: Path | None = None) -> dict[str, ClusterClass]:
@@ -144,12 +149,3 @@ def _read_map(variable: str, path: Path, of: str) -> JsonObject:
 def _names(text: str) -> list[str]:
     """Return the names in a list with commas."""
     return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _number(get: object, name: str, fallback: str) -> float:
-    assert callable(get)
-    text = get(name, fallback)
-    try:
-        return float(text)
-    except ValueError:
-        raise SettingsError(f'{PREFIX}{name}: got "{text}"; expected a number') from None

@@ -142,7 +142,7 @@ class Removal:
 
     async def _stop_controller(self) -> None:
         with contextlib.suppress(GoneError):
-            await self.cluster.scale_to_zero(self.platform.own_namespace, self.deployment)
+            await self.cluster.scale_to_zero(self.platform.namespace, self.deployment)
 
     async def _delete_jobs(self, end: float) -> bool:
         """Return whether there are RayJobs that belong to runs; others are nobody's business.
@@ -189,7 +189,7 @@ class Removal:
     async def _listed(self, fetch: Callable[[str], Awaitable[list[T]]]) -> list[T]:
         """Return what there is; a kind that is gone has nothing."""
         try:
-            return await fetch(self.platform.own_namespace)
+            return await fetch(self.platform.namespace)
         except GoneError:
             return []
 

@@ -55,7 +55,7 @@ class ControllerThread:
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._main = self._loop.create_task(self._operator.run(self._stop))
-        name = f"controller-{platform.own_namespace}"
+        name = f"controller-{platform.namespace}"
         # Not waited for at the end: one that hangs fails its test, and must not hold up pytest.
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._log = _ThreadLog(self._thread.name)

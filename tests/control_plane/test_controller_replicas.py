@@ -33,7 +33,7 @@ async def test_a_standby_passes_posts_on_and_takes_over_within_15_seconds(
         standby = ControllerThread(
             replace(
                 platform, kubeconfig=config, identity="standby", progress_port=progress,
-                progress_address=f"127.0.0.1:{progress}", health_port=health,
+                health_port=health,
             ),
             between.hang_up,
         )  # fmt: skip

@@ -281,7 +281,7 @@ def test_the_default_cluster_is_always_shared(told: str) -> None:
 @pytest.mark.parametrize("told", ["other", "team, other"])
 def test_another_namespace_is_refused(told: str) -> None:
     own = {"TRAINSHED_CONTROLLER_NAMESPACE": "team"}
-    assert read_platform(own | {"TRAINSHED_CONTROLLER_WATCH_NAMESPACES": "team"}).own_namespace
+    assert read_platform(own | {"TRAINSHED_CONTROLLER_WATCH_NAMESPACES": "team"}).namespace
 
     with pytest.raises(SettingsError, match=f'WATCH_NAMESPACES: got "{told}"; expected "team"'):
         read_platform(own | {"TRAINSHED_CONTROLLER_WATCH_NAMESPACES": told})
