@@ -17,7 +17,8 @@ from trainshed_api.json_object import JsonObject, as_object, objects
 from trainshed_api.snapshot import Snapshot
 from trainshed_api.status import Reservation, TrainingRunStatus
 from trainshed_api.v1alpha1 import TrainingRun
-from trainshed_controller.decide import decide
+from trainshed_controller.decide import decide, derive
+from trainshed_controller.facts import State, facts_of
 from trainshed_controller.merge_patch import merge_patch
 from trainshed_controller.model import Observed, RunView, Settings
 from trainshed_controller.pod_trouble import PodTrouble
@@ -44,6 +45,10 @@ class Look:
     view: RunView
     seen: Observed
     now: datetime
+
+    def state(self) -> State:
+        """Return the state of the run."""
+        return derive(facts_of(self.view, self.seen, SETTINGS, self.now))
 
     def outcome(self) -> JsonObject:
         """Return what is done and written, without what is the default."""

@@ -1,4 +1,4 @@
-"""Which state a run is in: the first that holds."""
+"""Which state a run is in: the first that holds, where no history has it."""
 
 from dataclasses import dataclass, replace
 
@@ -50,9 +50,6 @@ NEW = make_view()
 ATTEMPT = begun(NEW)
 RETRIED = failed(make_view(failurePolicy={"maxApplicationFailures": 3}))
 ROWS = {
-    "a run that fits": Row(NEW, make_seen(), "Admitted"),
-    "a run that waits": Row(NEW, make_seen(place=WAITS), "Waiting"),
-    "nobody looked for capacity": Row(NEW, make_seen(place=None), "AwaitsQueue"),
     "there is no cluster": Row(NEW, make_seen(cluster=None), "Waiting"),
     "somebody else's cluster": Row(NEW, make_seen(cluster=make_cluster(owner="other")), "Waiting"),
     "the next name is taken": Row(NEW, make_seen(next_taken=make_job(owner="x")), "NameTaken"),
@@ -62,17 +59,9 @@ ROWS = {
     ),
     "written, not created": Row(ATTEMPT, make_seen(), "Creating"),
     "refused by the API server": Row(ATTEMPT, make_seen(refusal=REFUSAL), "Refused"),
-    "its Pods start": Row(ATTEMPT, make_seen(ray_job=make_job()), "Starting"),
     "Kueue holds it": Row(
         begun(DEDICATED), make_seen(ray_job=make_job(suspended=True)), "QueuedByKueue"
     ),
-    "its driver trains": Row(
-        ATTEMPT, make_seen(ray_job=RUNNING, snapshot=make_snapshot()), "Training"
-    ),
-    "its workers start again": Row(
-        ATTEMPT, make_seen(ray_job=RUNNING, snapshot=make_snapshot(restarting=True)), "WorkersLost"
-    ),
-    "its driver failed": Row(ATTEMPT, make_seen(ray_job=OVER), "Ended"),
     "a failed driver may have a last word": Row(
         ATTEMPT, make_seen(ray_job=OVER, asking=True), "AwaitsLastWord"
     ),
@@ -80,8 +69,6 @@ ROWS = {
         replace(ATTEMPT, run=make_view(suspend=True).run), make_seen(), "Stopping"
     ),
     "the RayJob of the last attempt is there": Row(RETRIED, make_seen(ray_job=OVER), "Unreleased"),
-    "the last attempt is released": Row(RETRIED, make_seen(), "Admitted"),
-    "no more attempts": Row(failed(NEW), make_seen(ray_job=OVER), "Finished"),
 }
 
 

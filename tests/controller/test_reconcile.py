@@ -40,18 +40,6 @@ def reason(status: TrainingRunStatus, kind: str) -> str:
     return next(c.reason for c in status.conditions if c.type == kind)
 
 
-def test_an_admitted_run_gets_its_attempt_written_down_and_then_its_rayjob() -> None:
-    view, plan = look(make_view(), make_seen())
-
-    assert plan.begin == 1
-    assert plan.urgent
-    (attempt,) = view.status.attempts
-    assert (attempt.ray_job, attempt.job_id) == ("digits-1", "digits-0123abcd-1")
-    assert (attempt.generation, attempt.start_time) == (1, None)
-    assert view.status.phase == "Starting"
-    assert view.status.holds("Admitted")
-
-
 def test_a_status_says_which_generation_of_the_spec_it_is_about() -> None:
     view, _ = look(make_view(generation=7), make_seen())
 
@@ -62,25 +50,6 @@ def test_an_attempt_without_rayjob_that_never_started_is_created_again() -> None
     _, plan = look(begun(), make_seen(), 3)
 
     assert plan.begin == 1
-
-
-def test_an_attempt_that_started_is_never_created_again() -> None:
-    view, plan = look(running(), make_seen(snapshot=make_snapshot()), 9)
-
-    assert plan.begin is None
-    assert view.status.attempts[0].reason == "RayJobDeleted"
-    assert view.status.failures.infrastructure == 1
-
-
-def test_a_run_waits_for_its_place_and_says_for_what() -> None:
-    place = Place(admitted=False, position=2, reason="needs 4 GPUs, 2 free on trainshed")
-    view, plan = look(make_view(), make_seen(place=place))
-
-    assert plan.begin is None
-    assert view.status.phase == "Queued"
-    assert view.status.queue
-    assert view.status.queue.position == 2
-    assert reason(view.status, "Admitted") == "Queued"
 
 
 def test_what_can_never_fit_says_so_and_waits() -> None:
@@ -107,38 +76,6 @@ def test_a_rayjob_of_somebody_else_under_the_name_is_left_alone() -> None:
     assert reason(view.status, "Progressing") == "RayJobNameTaken"
 
 
-def test_progress_is_told_in_numbers_and_columns() -> None:
-    status = running().status
-
-    assert status.phase == "Running"
-    assert status.progress
-    assert status.progress.display.epoch == "1/5"
-    assert status.progress.display.step == "10/100"
-    assert status.progress.loss == "0.31"
-    assert status.attempts[0].head_identity == "head-1/c1"
-
-
-def test_only_progress_is_not_urgent() -> None:
-    job = make_job(deployment_status="Running", job_status="RUNNING")
-    view, plan = look(running(), make_seen(ray_job=job, snapshot=make_snapshot(step=20)), 10)
-
-    assert view.status.progress
-    assert view.status.progress.step == 20
-    assert not plan.urgent
-
-
-def test_the_first_step_is_told_at_once() -> None:
-    job = make_job(deployment_status="Running", job_status="RUNNING")
-    before = make_snapshot(progress=None)
-    view, _ = look(begun(), make_seen(ray_job=job, snapshot=before), 5)
-    assert view.status.phase == "Running"
-
-    first = make_snapshot(step=1)
-    _, plan = look(view, make_seen(ray_job=job, snapshot=first, heard=Heard(first_step=True)), 6)
-
-    assert plan.urgent
-
-
 @pytest.mark.parametrize("heard", [None, make_snapshot(state="Ended", outcome="Succeeded")])
 def test_a_run_that_trained_does_not_start_again(heard: Snapshot | None) -> None:
     job = make_job(deployment_status="Running", job_status="RUNNING")
@@ -146,14 +83,6 @@ def test_a_run_that_trained_does_not_start_again(heard: Snapshot | None) -> None
 
     assert view.status.phase == "Running"
     assert plan.notes == ()
-
-
-def test_success_is_what_ray_says() -> None:
-    view, _ = look(running(), make_seen(ray_job=make_job(job_status="SUCCEEDED")), 60)
-
-    assert view.status.holds("Complete")
-    assert view.status.phase == "Succeeded"
-    assert view.status.completion_time == later(60)
 
 
 def test_a_snapshot_alone_makes_no_success() -> None:
@@ -192,15 +121,6 @@ def test_a_failure_within_the_budget_is_followed_by_an_attempt_that_resumes() ->
 
     assert plan.begin == 2
     assert view.status.attempts[-1].ray_job == "digits-2"
-
-
-def test_a_new_head_ends_the_attempt_at_once() -> None:
-    job = make_job(job_status="RUNNING", deployment_status="Running")
-    view, plan = look(running(), make_seen(ray_job=job, head=make_head("c2")), 20)
-
-    assert view.status.attempts[0].reason == "HeadLost"
-    assert view.status.phase == "Restarting"
-    assert plan.delete_jobs == (job,)
 
 
 def test_a_job_that_nobody_can_ask_after_is_waited_for() -> None:
@@ -264,18 +184,6 @@ def test_suspend_asks_the_driver_then_waits_its_grace_then_deletes() -> None:
     assert view.status.holds("Suspended")
     assert view.status.failures.application == 0
     assert view.status.checkpoint
-
-
-def test_a_suspended_run_goes_on_when_it_may() -> None:
-    view, _ = look(make_view(suspend=True), make_seen())
-    assert view.status.phase == "Suspended"
-
-    resumed = with_status(make_view(), view.status)
-    view, plan = look(resumed, make_seen(), 100)
-
-    assert plan.begin == 1
-    assert view.status.time.suspended == pytest.approx(100)
-    assert not view.status.holds("Suspended")
 
 
 def test_the_active_deadline_stops_and_fails_the_run() -> None:
