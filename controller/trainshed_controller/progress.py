@@ -78,32 +78,29 @@ class ProgressServer:
             return self._refuse(401, "the bearer token is not that of this attempt")
         if not self.is_ready():
             return self._refuse(503, "not ready")
-        try:
-            snapshot = await self._read(request)
-        except _UnreadableError as error:
-            return self._refuse(error.status, str(error))
+        snapshot = await self._read(request)
+        if isinstance(snapshot, web.Response):
+            return snapshot
         if str(snapshot.attempt) != part["number"]:
             return self._refuse(422, "the snapshot is of another attempt")
         if self.relay and (passed := await self.relay.send(request)):
             return passed
         return self._hear(part["namespace"], part["name"], part["uid"], snapshot)
 
-    async def _read(self, request: web.Request) -> Snapshot:
-        """Return the snapshot. Raises _UnreadableError."""
+    async def _read(self, request: web.Request) -> Snapshot | web.Response:
+        """Return the snapshot; the refusal of a post that holds none."""
         try:
             async with asyncio.timeout(self.body_seconds):
                 snapshot = Snapshot.model_validate_json(await request.read())
         except TimeoutError:
-            text = f"no whole snapshot within {self.body_seconds:g} s"
-            raise _UnreadableError(408, text) from None
+            return self._refuse(408, f"no whole snapshot within {self.body_seconds:g} s")
         except web.HTTPRequestEntityTooLarge:
-            text = f"more than {MAX_SNAPSHOT_BYTES} bytes"
-            raise _UnreadableError(413, text) from None
+            return self._refuse(413, f"more than {MAX_SNAPSHOT_BYTES} bytes")
         except ValidationError as error:
-            raise _UnreadableError(422, _told(error)) from None
+            return self._refuse(422, _told(error))
         if snapshot.time - self.clock.now().timestamp() > _MAX_AHEAD_SECONDS:
             text = f"time: more than {_MAX_AHEAD_SECONDS:g} s ahead of the controller's clock"
-            raise _UnreadableError(422, text)
+            return self._refuse(422, text)
         return snapshot
 
     def _hear(self, namespace: str, name: str, uid: str, snapshot: Snapshot) -> web.Response:
@@ -148,18 +145,6 @@ class ProgressServer:
     def _answer(self, status: int, answer: Answer) -> web.Response:
         self.metrics.snapshots.labels(str(status)).inc()
         return web.Response(status=status, text=answer.to_line(), content_type="application/json")
-
-
-class _UnreadableError(Exception):
-    """A post that holds no snapshot.
-
-    Args:
-        status: of the answer.
-    """
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 def _told(error: ValidationError) -> str:
