@@ -125,28 +125,19 @@ class SnapshotStore:
 
 
 def _place(snapshot: Snapshot) -> tuple[object, ...] | None:
-    """Return where training stands; None where no step is to be expected."""
-    progress = snapshot.progress
-    if progress is None:
-        return _place_before_steps(snapshot)
-    if snapshot.state != "Training" or progress.step is None:
-        return None
-    return progress.epoch, progress.step
-
-
-def _place_before_steps(snapshot: Snapshot) -> tuple[object, ...] | None:
-    """Return where an attempt stands that has told of no step; None where none is to be expected.
+    """Return where an attempt stands; None where no step is to be expected.
 
     Lost workers may have to wait for resources. A function that is called may have its own loop,
     which reports nothing for hours, until it asks for a batch of the run's steps.
     """
+    progress, trains = snapshot.progress, snapshot.state == "Training"
+    if progress is not None:
+        return (progress.epoch, progress.step) if trains and progress.step is not None else None
     if snapshot.restarting:
         return None
     if snapshot.state == "Starting":
         return ("Starting",) if snapshot.hosts else None
-    if snapshot.state == "Training" and snapshot.steps_begun:
-        return snapshot.metrics, snapshot.checkpoint
-    return None
+    return (snapshot.metrics, snapshot.checkpoint) if trains and snapshot.steps_begun else None
 
 
 def _deserves_look(driver: _Driver, snapshot: Snapshot, now: float) -> bool:
