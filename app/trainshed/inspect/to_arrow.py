@@ -31,7 +31,7 @@ _COARSE = ("datetime64[s]", "datetime64[m]", "datetime64[h]")
 def schema_of(
     tables: Sequence[Columns], source: pa.Schema | None, *, as_read: bool = False
 ) -> pa.Schema:
-    """Return columns and types that hold the rows of all tables.
+    """Return columns and types that hold the rows of all tables; null for one without a value.
 
     Args:
         tables: at least one; rows from several positions.
@@ -45,6 +45,13 @@ def schema_of(
     for table in tables:
         _check_names(table, tables[0])
     return pa.schema([_field_of(name, tables, source, as_read=as_read) for name in tables[0]])
+
+
+def with_texts(schema: pa.Schema) -> pa.Schema:
+    """Return a schema with texts for columns that have no value in any row."""
+    return pa.schema(
+        [each.with_type(pa.string()) if pa.types.is_null(each.type) else each for each in schema]
+    )
 
 
 def told_of(schemas: Iterable[pa.Schema]) -> pa.Schema:
@@ -166,7 +173,7 @@ def _shared(name: str, found: Sequence[pa.Field], source: pa.Field | None) -> pa
     """
     known = [field for field in found if not pa.types.is_null(field.type)]
     if not known:
-        return pa.field(name, pa.string())
+        return found[0]
     are_alike = all(field.equals(known[0], check_metadata=True) for field in known)
     # The type of the values, if each row is a list of them.
     kinds_inside = {_inner_of(field.type) for field in known}

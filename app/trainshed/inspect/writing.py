@@ -17,7 +17,7 @@ from trainshed.data.sources.errors import DataError
 from trainshed.inspect.generated_rows import GeneratedRows
 from trainshed.inspect.reading import chunks, of_fragments, samples
 from trainshed.inspect.shuffling import num_buckets, shuffled
-from trainshed.inspect.to_arrow import schema_of, to_arrow, told_of
+from trainshed.inspect.to_arrow import schema_of, to_arrow, told_of, with_texts
 from trainshed.storage.staged_folder import fill, is_free
 from trainshed_api.errors import Problem, SpecError
 
@@ -101,7 +101,7 @@ def write(
         return _written(to, schema, options, lambda _: made)
     pairs = samples(given)
     looked = [after for _, after in pairs if num_rows(after)] or [_first(given)]
-    schema = schema_of(looked, given.source.schema, as_read=not given.transforms)
+    schema = with_texts(schema_of(looked, given.source.schema, as_read=not given.transforms))
     all_looked: int = sum(to_arrow(columns, schema).nbytes for columns in looked)
     row_bytes = max(1.0, all_looked / sum(num_rows(columns) for columns in looked))
     all_bytes = row_bytes * likely_rows(given, pairs)
@@ -148,7 +148,7 @@ def _made_tables(
         raise _nothing(given.field)
     types = told_of([each.types for each in looked if each.types is not None])
     # Arrow's conversion of nullable integers gave floats, and no transform changed them since.
-    schema = schema_of([each.columns for each in looked], types, as_read=True)
+    schema = with_texts(schema_of([each.columns for each in looked], types, as_read=True))
     return schema, (to_arrow(each.columns, schema) for each in chain(looked, tables))
 
 

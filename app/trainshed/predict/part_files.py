@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trainshed.inspect.to_arrow import schema_of, to_arrow
+from trainshed.data.sources.column_arrays import num_rows
+from trainshed.inspect.to_arrow import schema_of, to_arrow, with_texts
 from trainshed.inspect.values import as_json
 from trainshed_api.errors import Problem, SpecError
 
@@ -152,7 +153,7 @@ class JsonLines:
 
 
 class Parquet:
-    """Parquet with the types of the first rows.
+    """Parquet with the types of the first rows of each part, joined with those of all parts.
 
     schema: of the rows' files, if they have one.
     """
@@ -162,34 +163,44 @@ class Parquet:
 
     def write(self, tables: Iterable[Columns], file: Path) -> int:
         """Write a part and return its rows."""
-        rows, schema = 0, None
-        held: list[pa.Table] = []
+        schema: pa.Schema | None = None
         writer: pq.ParquetWriter | None = None
-        for table in tables:
-            schema = schema or schema_of([table], self._source, as_read=True)
+        rows = 0
+        for group in _grouped(tables):
+            schema = schema or schema_of(group, self._source, as_read=True)
             writer = writer or pq.ParquetWriter(file, schema, compression="zstd")
-            held.append(to_arrow(table, schema))
-            rows += held[-1].num_rows
-            if sum(each.num_rows for each in held) >= _GROUP_ROWS:
-                writer.write_table(pa.concat_tables(held))
-                held = []
+            table = pa.concat_tables([to_arrow(each, schema) for each in group])
+            writer.write_table(table)
+            rows += table.num_rows
         if writer is None:  # no rows
             file.touch()
-            return 0
-        if held:
-            writer.write_table(pa.concat_tables(held))
-        writer.close()
+        else:
+            writer.close()
         return rows
 
     def join(self, parts: Sequence[Path], file: Path) -> None:
         """Write one file with the rows of all parts, in types that hold the values of all."""
         filled = [part for part in parts if part.stat().st_size]
         schemas = [pq.read_schema(part) for part in filled]
-        schema = pa.unify_schemas(schemas, promote_options="permissive")
+        schema = with_texts(pa.unify_schemas(schemas, promote_options="permissive"))
         with pq.ParquetWriter(file, schema, compression="zstd") as writer:
             for part in filled:
                 for table in _row_groups(part):
                     writer.write_table(table.cast(schema))
+
+
+def _grouped(tables: Iterable[Columns]) -> Iterator[list[Columns]]:
+    """Yield the tables of each row group."""
+    held: list[Columns] = []
+    rows = 0
+    for table in tables:
+        held.append(table)
+        rows += num_rows(table)
+        if rows >= _GROUP_ROWS:
+            yield held
+            held, rows = [], 0
+    if held:
+        yield held
 
 
 def rows_of(table: Columns) -> Iterator[Mapping[str, object]]:

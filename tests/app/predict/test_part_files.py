@@ -3,8 +3,10 @@
 from contextlib import closing
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
+from trainshed.data.sources.column_arrays import as_objects
 from trainshed.predict.part_files import PartFiles
 from trainshed_api.errors import SpecError
 
@@ -46,3 +48,18 @@ def test_parts_of_another_identity_are_deleted(tmp_path: Path) -> None:
     for identity in ("other", "model"):
         with closing(PartFiles(tmp_path / "out.jsonl", identity, None)) as again:
             assert not again.has(0)
+
+
+@pytest.mark.parametrize("first", [[None], [None, [2.5]], [[2.5], None]])
+def test_a_column_without_a_first_value_has_the_type_of_its_later_values(
+    tmp_path: Path, first: list[object]
+) -> None:
+    file = tmp_path / "out.parquet"
+    with closing(PartFiles(file, "model", None)) as parts:
+        for number, values in enumerate((first, [[1.5], [1.0, 2.0]], [None])):
+            tables = [{"v": as_objects([each]), "w": as_objects([None])} for each in values]
+            assert parts.write(number, tables) == len(values)
+        parts.finish(3)
+
+    want = [*first, [1.5], [1.0, 2.0], None]
+    assert pq.read_table(file).to_pydict() == {"v": want, "w": [None] * len(want)}
