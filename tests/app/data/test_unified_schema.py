@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
+from decimal import Decimal
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -232,6 +233,39 @@ def test_row_groups_of_a_narrower_file_are_left_out_by_their_statistics(tmp_path
     write_parquet(tmp_path, {"v": pa.array([1, 2, 3], pa.int32())}, {"v": [LARGE]})
 
     assert len(where_rows(tmp_path, f"v == {LARGE}").fragments) == 1
+
+
+def write_prices(
+    folder: Path, prices: list[object], floats: list[object], kind: pa.DataType
+) -> None:
+    write_parquet(folder, {"v": pa.array(prices, kind)}, {"v": pa.array(floats)})
+
+
+def test_a_decimal_beside_floats_is_read_if_they_keep_its_digits(tmp_path: Path) -> None:
+    kind = pa.decimal128(20, 2)
+    write_prices(tmp_path, [Decimal("1234.10"), None], [0.5], kind)
+    read = values_of(read_all(open_files(tmp_path, "parquet")))
+    assert read["v"] == [1234.1, None, 0.5]
+
+    write_prices(tmp_path, [Decimal("123456789012345678.91")], [0.5], kind)
+    with pytest.raises(DataError, match=r"0\.parquet.*: column v of .*decimal with more digits"):
+        read_all(open_files(tmp_path, "parquet"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "price", "other"),
+    [
+        (pa.list_(pa.decimal128(5, 1)), [Decimal("0.1")], [0.5]),
+        (pa.struct([("p", pa.decimal128(5, 1))]), {"p": Decimal("0.1")}, {"p": 0.5}),
+    ],
+)
+def test_decimals_inside_of_lists_and_structs_do_not_become_floats(
+    kind: pa.DataType, price: object, other: object, tmp_path: Path
+) -> None:
+    write_prices(tmp_path, [price], [other], kind)
+
+    with pytest.raises(DataError, match=r"0\.parquet.*: column v of .*decimal"):
+        read_all(open_files(tmp_path, "parquet"))
 
 
 def test_statistics_of_float32_are_compared_with_constants_of_float64(tmp_path: Path) -> None:

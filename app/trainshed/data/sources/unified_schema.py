@@ -157,6 +157,8 @@ def _misfit(stored: dict[pa.Field, str], field: str, remedy: str) -> Problem:
 
 def _cast(array: pa.ChunkedArray, field: pa.Field, path: str) -> pa.ChunkedArray:
     try:
+        if _rounds(array.type, field.type):
+            return _as_floats(array, field.type)
         return array.cast(field.type)
     except pa.ArrowException as error:
         said = on_one_line(error)
@@ -165,3 +167,28 @@ def _cast(array: pa.ChunkedArray, field: pa.Field, path: str) -> pa.ChunkedArray
             f"{field.type}, the common type of all files, holds exactly. Leave the column out by "
             "read.columns, or write it with one type in all files."
         ) from error
+
+
+def _rounds(kind: pa.DataType, wanted: pa.DataType) -> bool:
+    """Return whether decimals, also inside of lists and structs, become floats."""
+    if pa.types.is_decimal(kind):
+        return bool(pa.types.is_floating(wanted))
+    if pa.types.is_struct(kind):
+        return any(_rounds(each.type, wanted.field(each.name).type) for each in kind)
+    return any(
+        _rounds(kind.field(number).type, wanted.field(number).type)
+        for number in range(kind.num_fields)
+    )
+
+
+def _as_floats(decimals: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+    """Return decimals as the nearest floats.
+
+    Raises:
+        pyarrow.ArrowException: if floats do not keep all digits, or decimals are inside of lists.
+    """
+    # Arrow's own conversion is off by one in the last digit, as of 1234.10.
+    floats = decimals.cast(pa.string()).cast(wanted)
+    if not floats.cast(decimals.type).equals(decimals):
+        raise pa.ArrowInvalid("a decimal with more digits than floats have")
+    return floats
