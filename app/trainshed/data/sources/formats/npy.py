@@ -46,11 +46,12 @@ class _Header(NamedTuple):
 
 
 class _Head(NamedTuple):
-    """A file's header: shape, value type, and the start of the values."""
+    """A file's header: shape, value type, start of the values, and whether columns are adjacent."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
     start: int
+    is_fortran: bool
 
     @property
     def row_bytes(self) -> int:
@@ -98,6 +99,9 @@ class Npy(Format):
             head = _read_head(raw)
             raw.seek(fragment.span[0])
             left = fragment.rows or 0
+            if head.is_fortran:
+                yield from _transposed(fragment.path, head, raw.read(), chunk_rows)
+                return
             while left:
                 rows = min(chunk_rows, left)
                 content = raw.read(rows * head.row_bytes)
@@ -115,9 +119,23 @@ class Npy(Format):
                     return
 
 
+def _transposed(
+    path: str, head: _Head, content: bytes, chunk_rows: int
+) -> Iterator[Columns | BadRecord]:
+    """Yield the rows of an array in Fortran order, each of which is spread over the whole file."""
+    rows = head.shape[0]
+    if len(content) < rows * head.row_bytes:
+        yield BadRecord(path, "the file", "it ends early, within all of its rows", rows)
+        return
+    values = np.ndarray(head.shape, head.dtype, content, order="F")
+    for first in range(0, rows, chunk_rows):
+        chunk = values[first : first + chunk_rows]
+        yield {COLUMN: chunk.astype(head.dtype.newbyteorder("="), order="C")}
+
+
 def _cut(where: str, number: int, head: _Head) -> Iterator[Fragment]:
     rows = head.shape[0]
-    step = max(1, FRAGMENT_BYTES // head.row_bytes)
+    step = max(1, rows if head.is_fortran else FRAGMENT_BYTES // head.row_bytes)
     for first in range(0, rows, step):
         count = min(step, rows - first)
         start = head.start + first * head.row_bytes
@@ -145,9 +163,7 @@ def _read_head(raw: pa.NativeFile) -> _Head:
         raise ValueError("no rows" if not shape else "objects, which are not read")
     if dtype.kind not in "biuf":
         raise ValueError(f"values of {dtype}")
-    if is_fortran and len(shape) > 1:
-        raise ValueError("Fortran order: save numpy.ascontiguousarray of it")
-    return _Head(shape, dtype, raw.tell())
+    return _Head(shape, dtype, raw.tell(), is_fortran and len(shape) > 1)
 
 
 def _read_header(raw: pa.NativeFile | io.BytesIO) -> _Header:
