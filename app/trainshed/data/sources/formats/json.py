@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -36,6 +37,7 @@ from trainshed.data.sources.formats.salvage import (
     shared,
 )
 from trainshed.data.sources.formats.shared_types import (
+    as_texts,
     declared,
     parsed_as,
     refuse_inexact,
@@ -325,7 +327,9 @@ def _of_lines(
         parsing = pajson.ParseOptions(explicit_schema=kinds, unexpected_field_behavior=extra)
         return pajson.read_json(pa.BufferReader(block), reading, parsing)
 
-    table = parse(None) if schema is None else parsed_as(schema, floats or (), parse)
+    table = (
+        _inferred_types(parse(None)) if schema is None else parsed_as(schema, floats or (), parse)
+    )
     if table.num_rows != lines:
         raise ValueError("expected one object on each line, and all of it")
     table.validate(full=True)  # checks UTF-8, which Arrow's parser does not
@@ -333,6 +337,21 @@ def _of_lines(
         refuse_missing(table, floats)
         refuse_rounded(table, types, partial(_written, block))
     return table
+
+
+def _inferred_types(table: pa.Table) -> pa.Table:
+    """Return a table with the types of columns; nested ones, and those of times, have no values.
+
+    Arrow takes strings for times if all of them look so, and loses nulls that begin a list.
+    """
+    kinds = [as_texts(each.type, pa.types.is_timestamp) for each in table.schema]
+    columns = [
+        column
+        if kind == column.type and not pa.types.is_nested(kind)
+        else pa.nulls(table.num_rows, kind)
+        for kind, column in zip(kinds, table.columns, strict=True)
+    ]
+    return pa.table(columns, table.column_names)
 
 
 def _written(block: bytes, name: str, rows: NDArray[np.int64]) -> Iterator[object]:
@@ -374,12 +393,18 @@ def value_of(text: bytes) -> object:
     """Return parsed JSON.
 
     Raises:
-        ValueError: for invalid JSON, or one that is nested too deeply.
+        ValueError: for invalid JSON, a number that is infinite as float64, or too deep nesting.
     """
     try:
-        return json.loads(text)
+        return json.loads(text, parse_float=_finite)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
+
+
+def _finite(text: str) -> float:
+    if math.isinf(number := float(text)):
+        raise ValueError(f"got {text}; expected a number that float64 holds")
+    return number
 
 
 def _tabulated(

@@ -33,7 +33,7 @@ MOST_LOOKED_AT = 1000
 # Bytes of each of these, except for the few above.
 SHALLOW_BYTES = 2**16
 FILES_AT_ONCE = 16
-REMEDY = "Set one type for all files there"
+REMEDY = "Set one type that holds both there, or write one type"
 
 _TWINS = "Rename one of them, in csv by options.names"
 _ARROW: dict[ColumnType, pa.DataType] = {
@@ -122,7 +122,10 @@ def shared_schema(
         for each in shared
         if becomes_floats(each.type) and each.nullable and types.get(each.name) in {None, "float64"}
     }
-    schema = pa.schema([pa.field(each.name, _kept(each.type)) for each in shared])
+    # Without a value in the first lines a column may have any type.
+    schema = pa.schema(
+        [pa.field(each.name, as_texts(each.type, pa.types.is_null)) for each in shared]
+    )
     return Shared(schema, tuple(sorted(floats)))
 
 
@@ -186,18 +189,18 @@ def refuse_rounded(
 
     Args:
         table: rows.
-        types: from the TrainingRun; a column of float64 there may round.
+        types: from the TrainingRun; a column of float64 there may round, but not to infinity.
         written: returns the values of a column in rows as the file has them, with exact integers.
 
     Raises:
         pyarrow.ArrowNotImplementedError: naming the column. No single record is bad.
     """
     for name, column in zip(table.column_names, table.columns, strict=True):
-        if types.get(name) == "float64":
-            continue
+        may_round = types.get(name) == "float64"
         # Faster than Arrow's min_max.
         doubtful = [
-            np.abs(each.to_numpy()) >= _most_exact(each.type) for each in _floats_in(column)
+            np.abs(each.to_numpy()) >= (math.inf if may_round else _most_exact(each.type))
+            for each in _floats_in(column)
         ]
         if not any(each.any() for each in doubtful):
             continue
@@ -230,8 +233,12 @@ def refuse_inexact(value: object, kind: pa.DataType, column: str) -> None:
         held = math.inf
     if held == value or (isinstance(value, float) and not math.isinf(held)):
         return
-    wanted = "float32" if pa.types.is_float32(kind) else "float64"
-    raise pa.ArrowNotImplementedError(
+    raise inexact(value, "float32" if pa.types.is_float32(kind) else "float64", column)
+
+
+def inexact(value: object, wanted: str, column: str) -> pa.ArrowNotImplementedError:
+    """Return the refusal of a number that a type of floats does not hold."""
+    return pa.ArrowNotImplementedError(
         f"column {column}: got {value}; expected a number that {wanted} holds, integers exactly. "
         "Write such numbers as texts, or set float64 for the column in options.types, which rounds "
         "integers."
@@ -302,6 +309,12 @@ def _as_said(files: Sequence[FileSchema], types: Mapping[str, ColumnType]) -> li
     return [FileSchema(path, pa.schema(map(said, schema))) for path, schema in files]
 
 
-def _kept(found: pa.DataType) -> pa.DataType:
-    """Return the type of a column; without a value in the first lines it may have any type."""
-    return pa.string() if pa.types.is_null(found) else found
+def as_texts(kind: pa.DataType, chosen: Callable[[pa.DataType], bool]) -> pa.DataType:
+    """Return a type with texts instead of chosen types, also inside of lists and structs."""
+    if chosen(kind):
+        return pa.string()
+    if pa.types.is_list(kind):
+        return pa.list_(as_texts(kind.value_type, chosen))
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(as_texts(each.type, chosen)) for each in kind])
+    return kind
