@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from dataclasses import replace
 from functools import cache, partial
@@ -27,6 +28,7 @@ from trainshed.data.sources.formats.line_files import (
 )
 from trainshed.data.sources.formats.salvage import RecordBlock, in_chunks, parsed
 from trainshed.data.sources.formats.shared_types import (
+    inexact,
     parsed_as,
     refuse_missing,
     refuse_rounded,
@@ -156,7 +158,8 @@ def _without_comments(block: bytes, options: CsvOptions) -> bytes:
     """Return a block with empty lines instead of comments, at the same byte positions."""
     if options.comment is None or options.comment.encode() not in block:
         return block
-    comment = re.compile(rb"^%b[^\n]*" % re.escape(options.comment.encode()), re.MULTILINE)
+    begin = rb"^(?:%b)?%b" % (_BYTE_ORDER_MARK, re.escape(options.comment.encode()))
+    comment = re.compile(begin + rb"[^\n]*", re.MULTILINE)
     return comment.sub(lambda found: b"\n" * len(found[0]), block)
 
 
@@ -179,8 +182,7 @@ def _head(path: str, scan: Scan, field: str, opened: Opener, most: int | None) -
     head = _in_utf8(head, options)
     if not head:
         return None
-    if b"\n" not in head and b"\r" in head.rstrip(LINE_ENDS):
-        raise DataError(f"{path}: lines end by a carriage return alone. Write line feeds")
+    _header_in(path, head, options)
     if (
         options.quote
         and options.escape is None
@@ -280,7 +282,7 @@ def _names_in(path: str, scan: Scan, opened: Opener) -> list[str]:
     if options.names or not options.header:
         return names
     head = _without_comments(first_bytes(path, opened, HEADER_BYTES), options)
-    header = _in_utf8(head[: _header_end(head, options)].strip(LINE_ENDS), options)
+    header = _in_utf8(_header_in(path, head, options), options)
     if not header:
         return names
     found = pacsv.read_csv(pa.BufferReader(header + b"\n"), None, _parsing(options)).schema.names
@@ -288,6 +290,18 @@ def _names_in(path: str, scan: Scan, opened: Opener) -> list[str]:
         expected = f"expected those of the other files: {', '.join(names)}"
         raise DataError(f"{path}: its header names {', '.join(found)}; {expected}")
     return list(found)
+
+
+def _header_in(path: str, head: bytes, options: CsvOptions) -> bytes:
+    """Return the first line of a file that is not empty.
+
+    Raises:
+        DataError: if carriage returns end lines, as tasks find lines by line feeds.
+    """
+    header = head[: _header_end(head, options)].strip(LINE_ENDS)
+    if b"\r" in header:
+        raise DataError(f"{path}: lines end by a carriage return alone. Write line feeds")
+    return header
 
 
 def _header_end(block: bytes, options: CsvOptions) -> int:
@@ -321,7 +335,8 @@ def _parse(block: bytes, *, scan: Scan, names: Sequence[str], columns: Sequence[
 
     def written(name: str, rows: NDArray[np.int64]) -> Iterator[float | None]:
         texts = parse(pa.schema([(name, pa.string())]), [name]).column(0)
-        return map(_number, texts.take(pa.array(rows)).to_pylist())
+        shown: list[str] = texts.take(pa.array(rows)).to_pylist()
+        return (_number(text.replace(options.decimal, "."), name) for text in shown)
 
     try:
         table = parsed_as(schema, scan.floats, parse)
@@ -340,11 +355,19 @@ def _parse(block: bytes, *, scan: Scan, names: Sequence[str], columns: Sequence[
     return table
 
 
-def _number(text: str) -> float | None:
-    """Return a number exactly; None for a decimal comma."""
-    for kind in (int, float):
-        with contextlib.suppress(ValueError):
-            return kind(text)
+def _number(text: str, column: str) -> float | None:
+    """Return a number, exactly if it is an integer; None for other texts.
+
+    Raises:
+        pyarrow.ArrowNotImplementedError: for one that is infinite as float64.
+    """
+    with contextlib.suppress(ValueError):
+        return int(text)
+    with contextlib.suppress(ValueError):
+        number = float(text)
+        if math.isinf(number) and any(map(str.isdigit, text)):
+            raise inexact(text, "float64", column)
+        return number
     return None
 
 
