@@ -22,6 +22,7 @@ from trainshed.data.sources.dataset_files import open_source, read_fragment, rea
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.filters import columns_to_read, selected
 from trainshed.storage.disk import Disk
+from trainshed_api.errors import SpecError
 from trainshed_api.rows import ReadSpec
 
 BASE = 2**60
@@ -204,6 +205,39 @@ def test_an_integer_that_the_floats_of_its_column_round_is_refused(
     want = rf"a\.{ending}: column x(\.a)?: got {value}; expected .* holds.*options\.types"
     with pytest.raises(DataError, match=want):
         read_all(open_files(tmp_path, form, {**options, **lines}))
+
+
+INFINITE: dict[str, tuple[str, dict[str, JsonValue], str]] = {
+    "csv": ("x\n1.5\n-1e400\n", {}, r"column x: got -1e400; expected .* float64 holds"),
+    "csv: float64": (
+        "x\n1.5\n1e400\n",
+        {"types": {"x": "float64"}},
+        "column x: got 1e400; expected",
+    ),
+    "csv: a decimal comma": (
+        'x\n"1,5e400"\n',
+        {"decimal": ","},
+        r"column x: got 1\.5e400; expected",
+    ),
+    "jsonl": ('{"x": 1e400}\n', {}, "Number too big"),
+    "json": ('[{"x": [1e400]}]', {"lines": False}, "got 1e400; expected .* float64 holds"),
+}
+
+
+@pytest.mark.parametrize("case", INFINITE)
+def test_a_number_that_would_be_infinite_is_refused(tmp_path: Path, case: str) -> None:
+    text, options, want = INFINITE[case]
+    ending = case.partition(":")[0]
+    (tmp_path / f"a.{ending}").write_text(text)
+
+    with pytest.raises((DataError, SpecError), match=rf"a\.{ending}.*{want}"):
+        read_all(open_files(tmp_path, "csv" if ending == "csv" else "json", options))
+
+
+def test_words_for_infinity_are_read_from_csv(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x\ninf\n-inf\n1e308\n")
+
+    assert read_all(open_files(tmp_path, "csv"))["x"].tolist() == [np.inf, -np.inf, 1e308]
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "json"])

@@ -55,8 +55,9 @@ def test_a_column_without_a_first_value_has_the_type_of_its_later_values(
     tmp_path: Path, first: list[object]
 ) -> None:
     file = tmp_path / "out.parquet"
+    rows: list[list[object]] = [first, [[1.5], [1.0, 2.0]], [None]]
     with closing(PartFiles(file, "model", None)) as parts:
-        for number, values in enumerate((first, [[1.5], [1.0, 2.0]], [None])):
+        for number, values in enumerate(rows):
             tables = [{"v": as_objects([each]), "w": as_objects([None])} for each in values]
             assert parts.write(number, tables) == len(values)
         parts.finish(3)

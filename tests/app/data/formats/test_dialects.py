@@ -84,6 +84,9 @@ DIALECTS = {
     "comments": Dialect(
         b'# made by hand, "so\nx,y\n1,2\n#3,4\n5,6\n', {"comment": "#"}, {"x": [1, 5], "y": [2, 6]}
     ),
+    "a comment behind a byte order mark": Dialect(
+        b"\xef\xbb\xbf# made by hand\nx,y\n1,2\n", {"comment": "#"}, {"x": [1], "y": [2]}
+    ),
     "Latin-1": Dialect(
         "gr\u00f6\u00dfe,name\n1,J\u00fcrgen\n".encode("latin-1"),
         {"encoding": "latin-1"},

@@ -26,6 +26,7 @@ from tests.app.data.builders_formats import (
     write_text,
 )
 from tests.app.data.builders_media import write_sound
+from tests.app.data.formats.reader_comparison import plain
 from trainshed.data.sources.dataset_files import read_sample
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.formats import shared_types
@@ -228,7 +229,7 @@ MISTAKES: dict[str, Mistake] = {
         "csv",
         {"a.csv": "x,y\n1,2\n", "b.csv": "x,y\n1,z\n"},
         r"options.types: got column y of string in .*b.csv; expected a type that goes with int64 "
-        r"in .*a.csv\. Set one type for all files there$",
+        r"in .*a.csv\. Set one type that holds both there, or write one type$",
         {},
     ),
     "rows with other types, of which bad ones are skipped": Mistake(
@@ -343,6 +344,23 @@ def test_numbers_in_another_order_of_bytes_are_read(tmp_path: Path) -> None:
     assert (found.tolist(), found.dtype) == ([0, 1, 2, 3], np.dtype("float32"))
 
 
+def test_an_array_in_fortran_order_is_read_by_one_task(tmp_path: Path) -> None:
+    values = np.arange(60, dtype=">f8").reshape(10, 3, 2)
+    np.save(tmp_path / "a.npy", np.asfortranarray(values))
+    np.save(tmp_path / "b.npy", values)
+
+    source = open_files(tmp_path, "numpy")
+    read = read_all(source, chunk_rows=4)["data"]
+
+    assert [each.rows for each in source.fragments] == [10, 10]
+    assert read.tolist() == [*values.tolist(), *values.tolist()]
+
+    content = (tmp_path / "a.npy").read_bytes()
+    (tmp_path / "a.npy").write_bytes(content[:-8])
+    with pytest.raises(DataError, match=r"a\.npy: the file: it ends early"):
+        read_all(as_if_listed_so(source))
+
+
 @pytest.mark.parametrize("kind", ["complex128", "U3", "M8[s]", "i4,f8"])
 def test_values_that_are_no_numbers_are_refused(tmp_path: Path, kind: str) -> None:
     np.save(tmp_path / "a.npy", np.zeros(4, dtype=kind))
@@ -431,10 +449,49 @@ def test_a_file_with_other_columns_that_nobody_looked_at_says_so(
         read_all(open_files(written(tmp_path, files), "csv"))
 
 
-def test_lines_that_end_as_on_a_macintosh_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["a,b\r1,2\r", 'a,b\r"1\n",2\r', "a,b\r1,2\r3,4\n"])
+def test_lines_that_end_as_on_a_macintosh_are_refused(tmp_path: Path, text: str) -> None:
     """All of them were taken for the header, so that there was no row."""
+    (tmp_path / "a.csv").write_bytes(text.encode())
+
     with pytest.raises(SpecError, match="lines end by a carriage return alone"):
-        open_files(written(tmp_path, {"a.csv": "a,b\r1,2\r"}), "csv")
+        open_files(tmp_path, "csv", {"multiline": True})
+
+
+JSON_TEXTS = ["2024-01-31", "2024-01-31 12:00:00", "2024-02-01"]
+
+
+@pytest.mark.parametrize("options", [{}, {"lines": False}])
+def test_texts_of_json_stay_texts_though_they_look_like_times(
+    tmp_path: Path, options: dict[str, JsonValue]
+) -> None:
+    rows = [{"t": text, "in": {"t": text}, "all": [text]} for text in JSON_TEXTS]
+    lines = "\n".join(json.dumps(row) for row in rows)
+    (tmp_path / "a.json").write_text(json.dumps(rows) if options else lines)
+
+    read = read_all(open_files(tmp_path, "json", options))
+
+    assert read["t"].tolist() == JSON_TEXTS
+    assert [each["t"] for each in read["in"]] == JSON_TEXTS
+    assert [list(each) for each in read["all"]] == [[text] for text in JSON_TEXTS]
+
+
+@pytest.mark.parametrize(
+    "lists",
+    [
+        [[None, None], [], None],
+        [[[None], [None, None]], None],
+        [[None, None, 1], [2]],
+        [[None, None, "x"]],
+        [[{"b": [None, None, 0.5]}, None]],
+    ],
+)
+def test_lists_of_json_that_begin_with_null_are_read(tmp_path: Path, lists: list[object]) -> None:
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"v": each}) + "\n" for each in lists))
+
+    read = read_all(open_files(tmp_path, "json"))["v"]
+
+    assert plain(read, "json") == lists
 
 
 Text = tuple[str, str, dict[str, JsonValue]]
