@@ -86,12 +86,15 @@ seams: setup ## Which private part of Ray another release changed: make seams RA
 	@hack/seams.sh "$(RAY)"
 
 ##@ Documentation
-.PHONY: docs docs-serve
+.PHONY: docs docs-serve gallery
 docs: ## Build the site into build/site; a dead link fails
 	@hack/docs.sh build --strict
 
 docs-serve: ## Show the site at http://127.0.0.1:8000, rebuilt after each change of a page
 	@hack/docs.sh serve
+
+gallery: setup ## Run the commands of gallery and how-to pages: make gallery NAME=detection
+	@$(BIN)/python -m hack.pages --name "$(NAME)"
 
 ##@ A Kubernetes on this machine
 # What the tests of a cluster load; the operator is KubeRay's own where its image is named.

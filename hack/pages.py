@@ -1,0 +1,135 @@
+"""Runs the commands that pages show, and compares what they print with what the page says.
+
+    python -m hack.pages docs/gallery/detection.md docs/how-to/resume.md
+
+`make gallery NAME=detection` runs one page of the gallery or of the how-tos, `make gallery` all of
+them but those whose packages are not installed. In a page `...` stands for any lines, or for the
+end of a line. Numbers may differ by a tenth, as sums of floats differ between machines. The picture
+that a page shows is the first chart of the report of its last run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import math
+import os
+import pty
+import re
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("gallery", "how-to")
+_TENTH = 0.1
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
+_STYLE = ROOT / "app" / "trainshed" / "report" / "style.css"
+
+
+def list_pages(name: str = "") -> list[Path]:
+    """Return the pages that show runs, or the one of this name."""
+    pages = [page for each in FOLDERS for page in sorted((ROOT / "docs" / each).glob("*.md"))]
+    return [page for page in pages if page.stem == (name or page.stem) and page.stem != "README"]
+
+
+def shown_session(page: Path) -> tuple[list[str], list[str]]:
+    """Return the commands of the first console of a page, and the lines that it shows of them."""
+    found = re.search(r"^```console\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    lines = found[1].splitlines() if found else []
+    commands = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+    return commands, [line for line in lines if not line.startswith("$ ") and line.strip() != "..."]
+
+
+def missing_lines(shown: list[str], printed: str) -> list[str]:
+    """Return the lines of a page that the commands have not printed in this order."""
+    rest = iter(printed.splitlines())
+    return [line for line in shown if not any(is_alike(line, each) for each in rest)]
+
+
+def is_alike(shown: str, printed: str) -> bool:
+    """Return whether a printed line is the shown one but for spaces and a tenth of its numbers."""
+    words, found = shown.split(), printed.split()
+    if words[-1:] == ["..."]:
+        words = words[:-1]
+        found = found[: len(words)]
+    return len(words) == len(found) and all(map(_is_close, words, found))
+
+
+def _is_close(shown: str, printed: str) -> bool:
+    try:
+        return math.isclose(float(shown), float(printed), rel_tol=_TENTH)
+    except ValueError:
+        return shown == printed
+
+
+def first_chart(report: str) -> str:
+    """Return the first chart of a report as a picture of its own."""
+    found = re.search(r'<svg class="chart" (viewBox="0 0 \d+.*?</svg>)', report, re.DOTALL)
+    if found is None:
+        raise SystemExit("report: got no chart; expected one, of a run that reported a metric.")
+    css = _STYLE.read_text("utf-8")
+    colors, rules = css.partition("* {")[0], re.findall(r"^(?:svg|\.c0).*\n", css, re.MULTILINE)
+    style = "".join([colors, "text { font-family: sans-serif; }\n", *rules])
+    head, line, rest = found[1].partition("<line")
+    opened = f'<svg class="chart" xmlns="http://www.w3.org/2000/svg" {head}'
+    return f"{opened}<style>\n{style}</style>\n{line}{rest}\n"
+
+
+def run_page(page: Path) -> list[str]:
+    """Run the commands of a page in an empty TRAINSHED_HOME; return the lines that are missing."""
+    commands, shown = shown_session(page)
+    with tempfile.TemporaryDirectory(prefix="trainshed-page-") as home:
+        printed = _run(commands, home)
+        reports = sorted(
+            Path(home).glob("runs/local/*/report.html"), key=lambda f: f.stat().st_mtime
+        )
+        picture = page.with_suffix(".svg")
+        if reports and picture.name in page.read_text("utf-8"):
+            picture.write_text(first_chart(reports[-1].read_text("utf-8")))
+    return missing_lines(shown, printed)
+
+
+def _run(commands: list[str], home: str) -> str:
+    """Return what commands print on a terminal, which the command line writes for people."""
+    printed: list[bytes] = []
+
+    def read(terminal: int) -> bytes:
+        printed.append(os.read(terminal, 4096))
+        return printed[-1]
+
+    search = f"PATH={Path(sys.executable).parent}:{os.environ['PATH']}"
+    settings = [search, f"TRAINSHED_HOME={home}", "TERM=dumb", "COLUMNS=160"]
+    pty.spawn(["env", f"--chdir={ROOT}", *settings, "bash", "-c", "\n".join(commands)], read)
+    return _CONTROL.sub("", b"".join(printed).decode(errors="replace"))
+
+
+def missing_package(page: Path) -> str | None:
+    """Return a package that a page lets its reader add, if it is not installed."""
+    added = re.findall(r'make add PACKAGES="?([a-z ]+)', page.read_text("utf-8"))
+    names = " ".join(added).split()
+    return next((name for name in names if importlib.util.find_spec(name) is None), None)
+
+
+def main() -> int:
+    """Run pages; return 1 if one of them shows what its commands do not print."""
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("pages", nargs="*", type=Path)
+    parser.add_argument("--name", default="", help="the page of this name")
+    arguments = parser.parse_args()
+    missing: dict[str, list[str]] = {}
+    for page in arguments.pages or list_pages(arguments.name):
+        if package := missing_package(page):
+            print(f"=== {page.stem}: skipped, {package} is not installed", flush=True)
+            continue
+        started = time.monotonic()
+        missing[page.stem] = run_page(page.resolve())
+        print(f"=== {page.stem}: {time.monotonic() - started:.0f} s", flush=True)
+    for name, lines in missing.items():
+        print(f"{name}: {'as shown' if not lines else f'not printed: {lines}'}")
+    return int(any(missing.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
