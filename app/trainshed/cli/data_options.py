@@ -114,6 +114,14 @@ def format_options(command: Callable[..., None]) -> Callable[..., None]:
     )(changed)
 
 
+code_option = click.option(
+    "--code",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=Path(),
+    help="Folder of your modules. Default: this one.",
+)
+
+
 @contextlib.contextmanager
 def _ray_where_needed(given: RowInput | GeneratedRows) -> Iterator[None]:
     """Start Ray for the command if only Ray can make the rows."""

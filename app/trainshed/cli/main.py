@@ -23,6 +23,7 @@ COMMANDS = (
     ("init", "init", "Write a TrainingRun file into FOLDER that trains on your data."),
     ("run", "run", "Train FILE on this machine, resuming from the last checkpoint."),
     ("predict", "predict", "Predict the rows of SOURCE with the model of RUN."),
+    ("export", "export", "Write the model of RUN as a file that programs without Trainshed read."),
     ("validate", "validate", "Check FILE, its data, its code, its storage and this machine."),
     ("explain", "explain", "Explain what a run of FILE reads, caches and requests from Ray."),
     ("render", "render", "Print the RayJob that the controller would create for FILE."),

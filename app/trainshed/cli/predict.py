@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainshed.cli.data_options import format_options
+from trainshed.cli.data_options import code_option, format_options
 from trainshed.cli.printing import print_lines, print_table
 from trainshed.cli.run_location import is_address
 from trainshed_api.errors import Problem, SpecError
@@ -55,12 +55,7 @@ def _as_path(ctx: click.Context, param: click.Parameter, value: str | None) -> P
     show_default=True,
     help="Rows of a batch.",
 )
-@click.option(
-    "--code",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=Path(),
-    help="Folder of your modules. Default: this one.",
-)
+@code_option
 @click.option("--cpu", is_flag=True, help="Predict without a GPU.")
 def predict(  # noqa: PLR0913, PLR0917 - the options of a command
     run: str,

@@ -10,14 +10,15 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field, JsonValue
 
-from trainshed.data.sources.column_arrays import num_rows
+from trainshed.data.sources.column_arrays import num_rows, take_rows
 from trainshed.data.sources.errors import DataError
 from trainshed.functions import find, source_of
-from trainshed.inspect.inputs import format_of, open_files
+from trainshed.inspect.inputs import SOURCE, format_of, open_files
 from trainshed.inspect.reading import read_untransformed
 from trainshed.predict.hooks import RUN
 from trainshed.predict.part_files import PartFiles
 from trainshed.predict.predictor import SCORES
+from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import FormatName
 from trainshed_api.json_object import as_object
 from trainshed_api.progress import Record
@@ -155,6 +156,20 @@ def _text_features(model: TrainedModel) -> JsonObject:
     inputs = model.manifest.prediction.state.get("inputs")
     rows = [row for row in inputs if isinstance(row, list)] if isinstance(inputs, list) else []
     return {str(row[0]): "string" for row in rows if row[-1] == "texts"}
+
+
+def first_rows(given: RowInput, count: int) -> Columns:
+    """Return the first rows as a model gets them; one row twice, as exporters need several.
+
+    Raises:
+        SpecError: if there are none.
+    """
+    how = given.unrounded().reading(count)
+    for fragment in given.fragments:
+        for table in read_untransformed(how, fragment):
+            if rows := num_rows(table):
+                return take_rows(_plain(table), np.arange(max(rows, 2)) % rows)
+    raise SpecError([Problem(SOURCE, None, "files with rows")])
 
 
 def join_predictions(shown: Mapping[str, Item], predicted: Mapping[str, Item]) -> dict[str, Item]:

@@ -32,6 +32,8 @@ class BoostedPredictor:
         about: the description of the model.
     """
 
+    formats = ("ubj",)
+
     def __init__(self, file: Path, about: Prediction) -> None:
         self.model = xgboost.Booster()
         self.model.load_model(bytearray(file.read_bytes()))
@@ -50,11 +52,6 @@ class BoostedPredictor:
         """Return the class, its probability and the scores of all classes, or the number."""
         if self._predict:
             return call_hook(self._predict, self.model, columns, self._about)
-        for each in self._layout.inputs:
-            if each.name not in columns:
-                raise ValueError(no_column(each.name, columns))
-            if each.kind == "texts":
-                _check_texts(each.name, columns[each.name])
         found = np.asarray(self.model.predict(self._matrix(columns), iteration_range=self._rounds))
         if self._objective == "binary:logistic":
             found = np.stack([1 - found, found], axis=1)
@@ -68,7 +65,20 @@ class BoostedPredictor:
             SCORES: found,
         }
 
+    def export(self, columns: Columns, form: str, file: Path) -> tuple[Columns, Columns]:  # noqa: ARG002 - the only one
+        """Write the trees up to the best round; return the outputs, and those of the file."""
+        end, matrix = self._rounds[1], self._matrix(columns)
+        (self.model[:end] if end else self.model).save_model(file)
+        found = self.model.predict(matrix, iteration_range=self._rounds)
+        read = xgboost.Booster(model_file=file)
+        return {SCORES: np.asarray(found)}, {SCORES: np.asarray(read.predict(matrix))}
+
     def _matrix(self, columns: Columns) -> xgboost.DMatrix:
+        for each in self._layout.inputs:
+            if each.name not in columns:
+                raise ValueError(no_column(each.name, columns))
+            if each.kind == "texts":
+                _check_texts(each.name, columns[each.name])
         return xgboost.DMatrix(
             features(columns, self._categories, self._layout),
             feature_names=list(self._layout.names),

@@ -11,7 +11,8 @@ from trainshed.data.sources.column_arrays import as_objects, num_rows
 from trainshed.data.sources.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from trainshed.checkpoint.manifest import Prediction
     from trainshed.data.sources.column_arrays import Array, Columns
@@ -29,8 +30,21 @@ class Predictor(Protocol):
         """Return the model as the framework has it."""
         ...
 
+    @property
+    def formats(self) -> Sequence[str]:
+        """Return the formats of `export`."""
+        ...
+
     def predict(self, columns: Columns) -> object:
         """Return the predictions for some rows: an array, or arrays by name."""
+        ...
+
+    def export(self, columns: Columns, form: str, file: Path) -> tuple[Columns, Columns]:
+        """Write the model as a file.
+
+        Returns:
+            Outputs by name for at least two rows: of the model, and of that in the file.
+        """
         ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -15,6 +16,7 @@ from trainshed.data.sources.column_arrays import num_rows
 from trainshed.functions import takes_config
 from trainshed.predict.hooks import find_hook
 from trainshed.predict.predictor import call_hook
+from trainshed.predict.torch_export import FORMATS, inputs_of, outputs, write_module
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +39,8 @@ class TorchPredictor:
         device: of the model; None for the GPU if there is one.
     """
 
+    formats = FORMATS
+
     def __init__(
         self, file: Path, about: Prediction, plan: DatasetPlan, device: str | None
     ) -> None:
@@ -56,6 +60,13 @@ class TorchPredictor:
         """Return what the run's function `predict` returns for the batch of these rows."""
         with torch.inference_mode():
             return call_hook(self._predict, self.model, self._batch(columns), self._about)
+
+    def export(self, columns: Columns, form: str, file: Path) -> tuple[Columns, Columns]:
+        """Write the model as a file; return its outputs, and those of the file."""
+        first = {name: each[:1] for name, each in columns.items()}
+        batches = [inputs_of(self.model, partial(self.predict, each)) for each in (columns, first)]
+        call = write_module(self.model, batches[0], form, file)
+        return outputs(self.model, batches), outputs(call, batches)
 
     def _batch(self, columns: Columns) -> object:
         plan = self._plan

@@ -71,6 +71,16 @@ class TrainedModel:
         """Return the model as its framework has it."""
         return self._predictor.model
 
+    @property
+    def formats(self) -> Sequence[str]:
+        """Return the formats that `trainshed export` writes."""
+        return self._predictor.formats
+
+    def export(self, rows: Columns, form: str, file: Path) -> tuple[Columns, Columns]:
+        """Write the model as a file, as `Predictor.export` does, for rows as they were read."""
+        columns = self._as_trained(transform(rows, self._transforms))
+        return self._predictor.export(columns, form, file)
+
     def predict(self, rows: Mapping[str, object] | Sequence[Mapping[str, object]]) -> Columns:
         """Return the predictions for some rows, by column; `prediction` is one of them.
 

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,37 +12,22 @@ import xgboost
 from pydantic import JsonValue
 
 import trainshed
-from tests.app.alone import Left, train_alone
+from tests.app.alone import Left
 from tests.app.builders_rows import write_rows
 from tests.app.cli_here import trainshed_here
 from tests.app.data.builders_formats import write_pictures
 from tests.app.predict import functions
 from tests.app.predict.functions import build
+from tests.app.predict.trained import FUNCTIONS, newest, train_own, train_to_end, write_table
 from tests.app.ray_run import finish, start
 from tests.builders import make_data, make_dataset
-from trainshed.checkpoint import store
 from trainshed.checkpoint.manifest import Prediction
 from trainshed.data.sources.errors import DataError
 from trainshed.predict.predictor import as_columns
 from trainshed.programs import tabular, vision
 from trainshed.programs.class_scores import class_scores
-from trainshed.storage.disk import Disk
 from trainshed_api.errors import SpecError
 from trainshed_api.names import EXIT_INVALID, EXIT_SUCCEEDED
-
-FUNCTIONS = "tests.app.predict.functions"
-
-
-def train_to_end(home: Path, spec: Mapping[str, JsonValue]) -> Left:
-    left = train_alone(home, spec)
-    assert left.finished.outcome == "Succeeded", left.finished.message
-    return left
-
-
-def newest(left: Left) -> Disk:
-    folder = store.candidates([left.folder.checkpoints(1)])[0]
-    assert isinstance(folder, Disk)
-    return folder
 
 
 def lines_of(file: Path) -> list[dict[str, JsonValue]]:
@@ -53,32 +37,6 @@ def lines_of(file: Path) -> list[dict[str, JsonValue]]:
 def predict(run: Path, *words: str) -> None:
     output = trainshed_here("predict", str(run), *words, "--cpu")
     assert output.code == EXIT_SUCCEEDED, output.stderr
-
-
-def write_table(file: Path, rows: int = 90) -> Path:
-    random = np.random.default_rng(0)
-    lines = ["id,a,b,color,kind"]
-    for number in range(rows):
-        a, b = random.normal(size=2)
-        color = "red" if b > 0 else "blue"
-        kind = "plain" if a > 0.4 else ("odd" if b > 0 else "rare")
-        lines.append(f"r{number},{a:.6f},{b:.6f},{color},{kind}")
-    file.write_text("\n".join(lines) + "\n")
-    return file
-
-
-def train_own(home: Path, functions: str = FUNCTIONS) -> Left:
-    write_rows(home / "rows", 40, files=4)
-    return train_to_end(
-        home,
-        {
-            "train": f"{functions}:train",
-            "config": {"width": 4, "stop": str(home / "stop")},
-            "epochs": 1,
-            "batchSize": 8,
-            "data": make_data(make_dataset()),
-        },
-    )
 
 
 def test_numbers_of_the_tabular_program_are_those_of_plain_pytorch(tmp_path: Path) -> None:

@@ -1,0 +1,57 @@
+"""`trainshed export RUN SOURCE --to FORMAT`: the model of a run as a file of another program."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from trainshed.cli.data_options import code_option, format_options
+
+if TYPE_CHECKING:
+    from trainshed_api.formats import FormatName
+
+_FORMATS = ("onnx", "torchscript", "safetensors", "ubj", "keras")
+# Rows whose outputs are compared.
+_ROWS = 64
+
+
+@click.command()
+@click.argument("run")
+@click.argument("source")
+@click.option("--to", type=click.Choice(_FORMATS), required=True, help="Format of the file.")
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="New file.",
+)
+@format_options
+@code_option
+def export(  # noqa: PLR0913, PLR0917 - the options of a command
+    run: str,
+    source: str,
+    to: str,
+    output: Path,
+    form: FormatName | None,
+    options: tuple[str, ...],
+    columns: tuple[str, ...],
+    code: Path,
+) -> None:
+    """Write the model of RUN as a file that programs without Trainshed read.
+
+    RUN and SOURCE are those of `trainshed predict`. FILE is written only if its model has the same
+    outputs for the first rows of SOURCE.
+    """
+    from trainshed.predict.batch_prediction import first_rows, open_rows
+    from trainshed.predict.export import export_model
+    from trainshed.predict.trained_model import load_model
+
+    sys.path.insert(0, str(code.absolute()))
+    model = load_model(run, "cpu")
+    rows = first_rows(open_rows(source, model, form, options, columns), _ROWS)
+    export_model(model, rows, to, output)
+    click.echo(f"{output}: the outputs of its model equal those of the run")
