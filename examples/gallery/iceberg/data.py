@@ -17,7 +17,7 @@ def make_table(flights: Path, warehouse: Path) -> None:
     files = sorted(flights.glob("*.parquet"))
     columns = ["distance", "hour", "late"]
     rows = pa.concat_tables(pq.read_table(file, columns=columns) for file in files)
-    catalog.create_namespace("shop")
+    catalog.create_namespace_if_not_exists("shop")
     catalog.create_table("shop.flights", schema=rows.schema).append(rows)
 
 
