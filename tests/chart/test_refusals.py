@@ -56,6 +56,10 @@ CASES = {
         "image: {repository: 'mirror.example:5000/team/app:1.2'}",
         ("image.repository", "team/app", "image.registry"),
     ),
+    "a class's image of today": Case(
+        "controller: {classImages: {xgboost: {tag: latest}}}",
+        ("controller.classImages.xgboost.tag", "means another image every day"),
+    ),
     "a second default class": Case(
         "controller: {classImages: {default: {tag: x}}}",
         ("controller.classImages.default", "there is a class of that name already"),
@@ -104,6 +108,13 @@ CASES = {
             "global.imageRegistry is mirror.example/all and kuberay-operator.image.repository is",
             "set the other, too, such as mirror.example/all/kuberay/operator",
         ),
+    ),
+    "a class whose images are not of the mirror": Case(
+        "global: {imageRegistry: mirror.example}\n"
+        "kuberay-operator: {enabled: false}\n"
+        "controller: {classes: {big: {headGroupSpec: {template: {spec: {containers: "
+        "[{name: a, image: mirror.example/a:1}, {name: b, image: 'docker.io/b:1'}]}}}}}}",
+        ("controller.classes.big has the image docker.io/b:1", "name one of that registry"),
     ),
     "a parameter of Ray that KubeRay sets": Case(
         "groups: {gpu: {rayStartParams: {port: 1}}}", ("groups.gpu.rayStartParams: got port",)
