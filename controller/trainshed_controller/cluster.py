@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from trainshed_api.json_object import as_object
 from trainshed_controller.connection import (
+    CLUSTERS,
     JOBS,
     PODS,
     RUNS,
@@ -149,6 +150,14 @@ class Cluster(Connection):
         """Delete this very TrainingRun, if it is still there; its RayJobs follow."""
         with contextlib.suppress(GoneError, ConflictError):
             await self._delete(path_of(RUNS, view.namespace, view.name), view.uid)
+
+    async def delete_cluster(self, namespace: str, name: str) -> bool:
+        """Delete a RayCluster; return whether it was there."""
+        uid = await self.uid_of(CLUSTERS, namespace, name)
+        if uid:
+            with contextlib.suppress(GoneError, ConflictError):
+                await self._delete(path_of(CLUSTERS, namespace, name), uid)
+        return bool(uid)
 
     async def suspend_run(self, view: RunView) -> None:
         """Have the run stop after a checkpoint; it stays so until somebody says otherwise."""

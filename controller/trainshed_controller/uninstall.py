@@ -3,6 +3,7 @@
 Runs while the controller and KubeRay still live: live runs stop after a checkpoint and stay
 suspended, so that a later installation starts nothing by itself. Then the controller goes, and the
 RayJobs while KubeRay can still take its finalizer off them.
+A RayCluster with state in Redis goes then, too.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("trainshed.uninstall")
 
 DEPLOYMENT = "TRAINSHED_CONTROLLER_DEPLOYMENT"
+# The RayCluster that has state in Redis; not set for any other.
+REDIS_CLUSTER = "TRAINSHED_CONTROLLER_REDIS_CLUSTER"
 # What a stop takes beyond the grace of the run, and what its RayJob takes to go.
 _STOP_SECONDS, _JOBS_SECONDS = SECONDS_AFTER_GRACE + 30.0, 45.0
 # Helm waits longer than the hook may take, for its Pod has to start.
@@ -50,7 +53,8 @@ class TimeError(Exception):
 class Removal:
     """What has to go before the release does.
 
-    look_seconds: between two looks at what is left.
+    look_seconds: between two looks at what is left. redis_cluster: name of the RayCluster that has
+    state in Redis; empty where there is none.
     """
 
     cluster: Cluster
@@ -58,11 +62,12 @@ class Removal:
     deployment: str
     clock: Clock = field(default_factory=Clock)
     look_seconds: float = 1.0
+    redis_cluster: str = ""
     _suspended: set[str] = field(default_factory=set)
     _refused: dict[str, list[str]] = field(default_factory=dict)
 
     async def run(self) -> None:
-        """Stop all runs, the controller, and the RayJobs of runs.
+        """Stop all runs and the controller, and delete the RayJobs of runs.
 
         What one run refuses keeps nobody else up: it is told. Raises TimeError before anything is
         stopped, ApiError where the API server does not answer for as long as there is time.
@@ -75,6 +80,9 @@ class Removal:
         await self._insist(self._stop_controller, end)
         late = "RayJobs are left: does KubeRay's operator run?"
         await self._repeat(lambda: self._delete_jobs(end), end, late)
+        if self.redis_cluster:
+            late = "the RayCluster is left: does KubeRay's operator run, and does Redis answer?"
+            await self._repeat(self._delete_redis_cluster, end, late)
         for name, errors in self._refused.items():
             log.warning(
                 "%s could not be suspended, a later installation starts it: %s", name, errors[-1]
@@ -144,6 +152,9 @@ class Removal:
         with contextlib.suppress(GoneError):
             await self.cluster.scale_to_zero(self.platform.namespace, self.deployment)
 
+    async def _delete_redis_cluster(self) -> bool:
+        return await self.cluster.delete_cluster(self.platform.namespace, self.redis_cluster)
+
     async def _delete_jobs(self, end: float) -> bool:
         """Return whether there are RayJobs that belong to runs; others are nobody's business.
 
@@ -205,10 +216,10 @@ async def _each(things: Iterable[Thing], act: Callable[[Thing], Awaitable[T]]) -
     return await asyncio.gather(*map(do, things))
 
 
-async def _run(platform: Platform, deployment: str) -> None:
+async def _run(platform: Platform, deployment: str, redis_cluster: str) -> None:
     cluster = await Cluster.connect(platform.kubeconfig, platform.timings)
     try:
-        await Removal(cluster, platform, deployment).run()
+        await Removal(cluster, platform, deployment, redis_cluster=redis_cluster).run()
     finally:
         await cluster.close()
 
@@ -219,7 +230,8 @@ def main() -> None:
     allow_deep_objects()
     try:
         platform = read_platform(os.environ)
-        asyncio.run(_run(platform, os.environ[DEPLOYMENT]))
+        redis_cluster = os.environ.get(REDIS_CLUSTER, "")
+        asyncio.run(_run(platform, os.environ[DEPLOYMENT], redis_cluster))
     except (SettingsError, TimeError, ApiError) as error:
         sys.exit(str(error))
 

@@ -115,6 +115,21 @@ def test_a_cluster_of_a_run_still_ends_with_its_head(renderer: Renderer) -> None
     assert "headServiceAnnotations" not in default_class(renderer.render(EXPOSED))
 
 
+def test_the_hook_deletes_the_cluster_whose_state_is_in_redis(renderer: Renderer) -> None:
+    def variables_and_rights(*options: str) -> tuple[bool, bool]:
+        objects = renderer.render(PLAIN, *options)
+        hook, role = (
+            each
+            for each in of_kind(objects, "Job") + of_kind(objects, "Role")
+            if text(each, "metadata", "name") == "trainshed-uninstall"
+        )
+        rights = [rule for rule in rows(role, "rules") if at(rule, "resources") == ["rayclusters"]]
+        return "TRAINSHED_CONTROLLER_REDIS_CLUSTER" in str(hook), bool(rights)
+
+    assert variables_and_rights(*REDIS) == (True, True)
+    assert variables_and_rights() == (False, False)
+
+
 def test_the_head_alone_reaches_redis(renderer: Renderer) -> None:
     peer = "--set=gcsFaultTolerance.to[0].namespaceSelector.matchLabels.team=data"
     policies = of_kind(renderer.render(PLAIN, *REDIS, peer), "NetworkPolicy")

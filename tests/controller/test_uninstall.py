@@ -101,14 +101,17 @@ class Seconds:
         return self.passed
 
 
-def remove(site: Site, seconds: float = 240) -> None:
+def remove(site: Site, seconds: float = 240, redis_cluster: str = "") -> None:
     """Do what the hook does, with so much time."""
     told = {
         "TRAINSHED_CONTROLLER_NAMESPACE": "team",
         "TRAINSHED_CONTROLLER_UNINSTALL_SECONDS": str(seconds),
     }
     platform, clock = read_platform(told), Clock(monotonic=Seconds())
-    asyncio.run(Removal(site.connect(), platform, "controller", clock, look_seconds=0.0).run())
+    removal = Removal(
+        site.connect(), platform, "controller", clock, look_seconds=0.0, redis_cluster=redis_cluster
+    )
+    asyncio.run(removal.run())
 
 
 def test_live_and_waiting_runs_are_suspended_and_rayjobs_go() -> None:
@@ -125,6 +128,31 @@ def test_live_and_waiting_runs_are_suspended_and_rayjobs_go() -> None:
     assert not site.is_suspended("over")
     assert site.names("rayjobs") == ["somebody-elses"]
     assert site.replicas == 0
+
+
+def test_a_cluster_with_state_in_redis_is_deleted_and_others_stay() -> None:
+    site = Site()
+    site.add_run("live", OPEN)
+    for name in ("trainshed", "another"):
+        site.put("rayclusters", {"metadata": {"name": name, "namespace": "team"}})
+
+    remove(site, redis_cluster="trainshed")
+
+    assert site.names("rayclusters") == ["another"]
+    assert site.is_suspended("live")
+
+
+def test_a_cluster_that_stays_in_its_finalizer_is_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    site = Site(deaf={"DELETE rayclusters/trainshed": 3})
+    held: JsonObject = {"name": "trainshed", "namespace": "team", "finalizers": ["ray.io/redis"]}
+    site.put("rayclusters", {"metadata": held})
+
+    remove(site, redis_cluster="trainshed")
+
+    assert site.names("rayclusters") == ["trainshed"]
+    assert "the RayCluster is left: does KubeRay's operator run" in caplog.text
 
 
 def test_the_controller_lives_until_runs_have_stopped() -> None:
