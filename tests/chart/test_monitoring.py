@@ -1,8 +1,10 @@
 """What Prometheus is told to read, and when somebody is woken."""
 
+import json
 import re
 from pathlib import Path
 
+import yaml
 from prometheus_client import generate_latest
 
 from tests.chart.rendering import VALUES_FILES, Object, Renderer, at, of_kind, rows, table, text
@@ -63,9 +65,45 @@ def test_there_are_alerts_on_a_controller_where_there_is_one(renderer: Renderer)
     assert not ALERTS & set(alerts(renderer, "--set=controller.enabled=false"))
 
 
-def test_alerts_on_the_controller_ask_for_figures_that_it_has(renderer: Renderer) -> None:
+def figures_of_the_controller() -> set[str]:
     said = generate_latest(Metrics(Cache(Settings())).registry).decode()
-    figures = set(re.findall(r"^# TYPE (\w+)", said, re.MULTILINE))
+    return set(re.findall(r"^# TYPE (\w+)", said, re.MULTILINE))
+
+
+def test_the_dashboard_shows_figures_that_the_controller_has(renderer: Renderer) -> None:
+    [dashboard] = [
+        each
+        for each in of_kind(renderer.render(MONITORING), "ConfigMap")
+        if "trainshed.json" in table(each, "data")
+    ]
+    panels = json.loads(text(dashboard, "data", "trainshed.json"))["panels"]
+    asked = set(re.findall(r"trainshed_\w+(?=\{)", json.dumps(panels)))
+
+    assert asked <= figures_of_the_controller()
+    assert {"trainshed_runs", "trainshed_run_seconds", "trainshed_longest_wait_seconds"} <= asked
+    corners = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels]
+    assert len(set(corners)) == len(corners) == len({panel["id"] for panel in panels})
+
+
+def test_prometheus_reads_the_clusters_that_runs_have_for_themselves(renderer: Renderer) -> None:
+    objects = renderer.render(MONITORING)
+    [classes] = [
+        each for each in of_kind(objects, "ConfigMap") if "classes.yaml" in table(each, "data")
+    ]
+    head = yaml.safe_load(text(classes, "data", "classes.yaml"))["default"]["headGroupSpec"]
+    # KubeRay adds this label.
+    labels = {**table(head, "template", "metadata", "labels"), "ray.io/node-type": "head"}
+
+    [monitor] = [
+        each
+        for each in of_kind(objects, "PodMonitor")
+        if text(each, "metadata", "name") == "trainshed-head"
+    ]
+    assert table(monitor, "spec", "selector", "matchLabels").items() <= labels.items()
+
+
+def test_alerts_on_the_controller_ask_for_figures_that_it_has(renderer: Renderer) -> None:
+    figures = figures_of_the_controller()
     expressions = alerts(renderer)
 
     for alert in ALERTS:
