@@ -39,6 +39,7 @@ PAGES = [
 # The first field of yaml that is for another program, by page.
 OTHERS = {
     ("frameworks.md", "controller"),  # values of the chart
+    ("install.md", "controller"),
     ("install.md", "resource.customizations.health.trainshed.dev_TrainingRun"),  # Argo CD
     ("coming-from.md", "apiVersion"),
     ("automation.md", "apiVersion"),
