@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 registry=ghcr.io/trainshed
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 
-for image in "app:$version" "app:$version-xgboost" "app:$version-tensorflow" "controller:$version"; do
+for image in "app:$version" "app:$version-cpu" "app:$version-xgboost" "app:$version-tensorflow" "controller:$version"; do
     name=${image%%:*}
     pushed=digests/${image/:$version/}
     docker buildx imagetools create --tag "$registry/$image" \

@@ -16,7 +16,9 @@ export SOURCE_DATE_EPOCH
 hack/dist.sh >/dev/null
 # A lock has no graph of dependencies, of which the library warns.
 export PYTHONWARNINGS=ignore
-for lock in app/requirements app/xgboost app/tensorflow controller/requirements; do
+for lock in app/requirements app/cpu app/xgboost app/tensorflow controller/requirements; do
+    # The lock of the CPU image exists where hack/lock-cpu.sh has written it.
+    [ -f "images/$lock.txt" ] || continue
     "$uv" run --quiet --isolated --no-project --python 3.11 --with-requirements requirements/release.txt \
         cyclonedx-py requirements --output-reproducible --pyproject pyproject.toml \
         --output-file "dist/sbom-${lock//\//-}.cdx.json" "images/$lock.txt"

@@ -59,9 +59,11 @@ class Image:
         return digest.hexdigest()
 
     def _copied(self) -> Iterator[Path]:
-        lines = re.findall(r"^COPY (?!--from)(.+)$", self.dockerfile.read_text(), re.MULTILINE)
-        for line in lines:
-            *sources, _ = [word for word in line.split() if not word.startswith("--")]
+        text = self.dockerfile.read_text()
+        values = dict(re.findall(r"^ARG (\w+)=(\S+)$", text, re.MULTILINE)) | dict(self.arguments)
+        for line in re.findall(r"^COPY (?!--from)(.+)$", text, re.MULTILINE):
+            named = re.sub(r"\$\{(\w+)\}", lambda argument: values[argument[1]], line)
+            *sources, _ = [word for word in named.split() if not word.startswith("--")]
             yield from (self.context / source for source in sources)
 
     def _is_seen(self, path: Path) -> bool:

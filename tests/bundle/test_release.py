@@ -17,6 +17,8 @@ from tests.bundle.test_requirements import CONTROLLER, IMAGE, pins
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 RELEASE = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
 MATRIX = RELEASE["jobs"]["images"]["strategy"]["matrix"]
+# The release workflow alone builds it: its lock is made there.
+CPU_IMAGE = f"ghcr.io/trainshed/app:{version()}-cpu"
 PUBLISH = (ROOT / "hack" / "publish.sh").read_text()
 ANNOTATIONS = yaml.safe_load((ROOT / "charts" / "trainshed" / "Chart.yaml").read_text())[
     "annotations"
@@ -34,13 +36,20 @@ def test_every_action_is_one_commit_and_not_what_a_tag_is_today() -> None:
 
 def test_the_workflow_builds_every_image_for_both_platforms() -> None:
     built = {
-        (f"ghcr.io/trainshed/{image['name']}:{version()}{image['suffix']}", image["framework"])
+        (
+            f"ghcr.io/trainshed/{image['name']}:{version()}{image['suffix']}",
+            image["framework"],
+            image["lock"],
+        )
         for image in MATRIX["image"]
     }
 
     assert built == {
-        (image.reference, dict(image.arguments).get("FRAMEWORK", "torch"))
-        for image in list_images()
+        (CPU_IMAGE, "torch", "cpu.txt"),
+        *(
+            (image.reference, dict(image.arguments).get("FRAMEWORK", "torch"), "requirements.txt")
+            for image in list_images()
+        ),
     }
     assert [platform["name"] for platform in MATRIX["platform"]] == ["amd64", "arm64"]
 
@@ -48,7 +57,8 @@ def test_the_workflow_builds_every_image_for_both_platforms() -> None:
 def test_every_image_is_joined_and_signed() -> None:
     joined = re.findall(r'"(\w+:\$version[\w-]*)"', PUBLISH)
 
-    want = [image.reference.rpartition("/")[2] for image in list_images()]
+    references = [CPU_IMAGE, *(image.reference for image in list_images())]
+    want = [reference.rpartition("/")[2] for reference in references]
     assert sorted(name.replace("$version", version()) for name in joined) == sorted(want)
 
 

@@ -1,6 +1,9 @@
 """The locks hold what the wishes name, by hash, and say nothing of where packages come from."""
 
+import os
 import re
+import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -84,3 +87,39 @@ def test_every_dependency_has_its_line_of_reason() -> None:
     page = (ROOT / "docs" / "decisions" / "0002-dependencies.md").read_text().lower()
     wanted = set().union(*map(wishes, LOCKS.values()))
     assert [name for name in sorted(wanted) if not re.search(rf"\b{name}\b", page)] == []
+
+
+def write_wheel(folder: Path, name: str, version: str, needs: str) -> None:
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+        info = f"{name}-{version}.dist-info"
+        metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        wheel.writestr(f"{info}/METADATA", f"{metadata}Requires-Dist: {needs}\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", "")
+
+
+def test_the_cpu_lock_has_the_same_versions_and_torch_without_cuda(tmp_path: Path) -> None:
+    wheels, image = tmp_path / "wheels", tmp_path / "image"
+    wheels.mkdir()
+    image.mkdir()
+    for name, version, needs in (
+        ("torch", "2.9.1", "cuda-bindings"),
+        ("torch", "2.9.1+cpu", "sympy"),
+        ("torch", "2.9.2+cpu", "sympy"),
+        ("sympy", "1.14.0", "torch"),
+        ("sympy", "1.15.0", "torch"),
+        ("cuda-bindings", "13.0", "torch"),
+    ):
+        write_wheel(wheels, name, version, needs)
+    (image / "requirements.in").write_text("torch\n")
+    (image / "requirements.txt").write_text("cuda-bindings==13.0\nsympy==1.14.0\ntorch==2.9.1\n")
+    offline = {"UV_NO_INDEX": "1", "UV_OFFLINE": "1", "TORCH_LINKS": str(wheels)}
+
+    subprocess.run(
+        [ROOT / "hack" / "lock-cpu.sh", image], env={**os.environ, **offline}, check=True
+    )
+
+    lock = (image / "cpu.txt").read_text()
+    assert re.findall(r"^(\S+==\S+) ", lock, re.MULTILINE) == ["sympy==1.14.0", "torch==2.9.1+cpu"]
+    assert lock.count("--hash=sha256:") == 2
+    assert f"--find-links {wheels}\n" in lock, "whoever installs it finds the same wheels"

@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,16 @@ def test_fingerprint_follows_names_and_the_dockerfile(image: Image) -> None:
     assert image.fingerprint() == before
     image.dockerfile.write_text(DOCKERFILE + "USER 1000:1000\n")
     assert image.fingerprint() != before
+
+
+def test_fingerprint_follows_the_file_that_an_argument_names(image: Image) -> None:
+    image.dockerfile.write_text(DOCKERFILE + "ARG LOCK=all.txt\nCOPY ${LOCK} /\n")
+    for name in ("all.txt", "cpu.txt"):
+        (image.context / name).write_text(name)
+    smaller = replace(image, arguments=(("LOCK", "cpu.txt"),))
+
+    assert image.context / "all.txt" in image.inputs()
+    assert image.context / "cpu.txt" in smaller.inputs()
 
 
 def test_fingerprint_passes_over_what_python_leaves_behind(image: Image) -> None:
