@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Builds what a release consists of beside its images, into dist/: the wheel, the source archive, the
 # chart's archive, and SHA256SUMS of them. Run it by `make dist`. The chart is packed with KubeRay's
-# chart in it, which Helm fetches. It needs no .venv: the tool that builds the wheel is locked, too.
+# chart in it, which Helm fetches. One commit gives the same bytes twice. It needs no .venv: the tool that builds the wheel is locked, too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rm -rf dist
 mkdir dist
 uv=$(hack/find-uv.sh)
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+export SOURCE_DATE_EPOCH
 
 "$uv" build --quiet --python 3.11 --build-constraints requirements/dev.txt --require-hashes --out-dir dist .
 rm -f dist/.gitignore
@@ -16,6 +18,7 @@ if ! compgen -G 'charts/trainshed/charts/*.tgz' >/dev/null && ! "$helm" dependen
     exit 1
 fi
 "$helm" package charts/trainshed --destination dist >/dev/null
+hack/repack.sh dist/*.tar.gz dist/*.tgz
 
 cd dist
 sha256sum -- *.whl *.tar.gz *.tgz | tee SHA256SUMS

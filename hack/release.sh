@@ -10,8 +10,6 @@ if [ -n "$(git status --porcelain)" ]; then
     echo "release: got changes that are in no commit; expected a clean tree, whose commit provenance names. Commit them" >&2
     exit 1
 fi
-SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
-export SOURCE_DATE_EPOCH
 
 hack/dist.sh >/dev/null
 # A lock has no graph of dependencies, of which the library warns.

@@ -1,8 +1,10 @@
 """A release: what its workflow builds and may do, and what it says of origin and licenses."""
 
+import io
 import re
 import shutil
 import subprocess
+import tarfile
 from importlib import metadata
 from pathlib import Path
 
@@ -145,3 +147,26 @@ def _license(name: str) -> str:
     fields = ("License-Expression", "License", "Classifier")
     said = [str(each) for field in fields for each in found.get_all(field, [])]
     return " ".join(each for each in said if not re.match(r"(?!License)[\w ]+ ::", each))
+
+
+def test_archives_of_the_same_files_have_the_same_bytes(tmp_path: Path) -> None:
+    archives = []
+    for number, names in enumerate((("a", "b"), ("b", "a"))):
+        archive = tmp_path / f"{number}.tar.gz"
+        with tarfile.open(archive, "w:gz") as written:
+            for name in names:
+                entry = tarfile.TarInfo(f"trainshed-1/{name}")
+                entry.mtime, entry.uid, entry.size = number, number, 1
+                written.addfile(entry, io.BytesIO(name.encode()))
+        archives.append(archive)
+    assert archives[0].read_bytes() != archives[1].read_bytes()
+
+    subprocess.run(
+        [ROOT / "hack" / "repack.sh", *archives],
+        env={"PATH": "/usr/bin:/bin", "SOURCE_DATE_EPOCH": "1700000000"},
+        check=True,
+    )
+
+    assert archives[0].read_bytes() == archives[1].read_bytes()
+    with tarfile.open(archives[0]) as packed:
+        assert packed.extractfile("trainshed-1/a") is not None
