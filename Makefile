@@ -16,7 +16,7 @@ SIDE_BY_SIDE := -n $(WORKERS) --dist loadgroup
 SOURCES := $(wildcard api app controller examples tests benchmarks hack)
 
 ##@ Start here
-.PHONY: help setup run
+.PHONY: help setup run kind
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
 	  /^[a-z0-9-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ run: setup ## Train manifests/trainingrun.yaml on the digits; RUN_ARGS=--fresh t
 	@export TRAINSHED_HOME="$(HOME_DIR)"; \
 	$(BIN)/trainshed data sample digits --to "$(HOME_DIR)" && \
 	$(BIN)/trainshed run $(RUN_FILE) $(RUN_ARGS)
+
+kind: ## Train manifests/trainingrun.yaml on Kubernetes in Docker: kind, images, chart, run, report
+	@hack/kind.sh
 
 ##@ Check (docs/testing.md)
 # Two processes side by side: numeric libraries that each take all cores only fight each other.
