@@ -170,7 +170,7 @@ class _Case:
                 of = f" of {part.name}" if part is not self.plan else ""
                 why = why_counted(self.plan, part)
                 return key, f"{seconds}, for rows{of} were counted before the first step{why}"
-        filled = next((part for part in parts if part.cache != "none"), None)
+        filled = next((part for part in parts if part.is_filled), None)
         if filled is not None:
             said = f"the cache of {filled.name} was filled, once for all epochs: "
             said += f"more data.cpus than {self.means.cpus} fill it sooner"

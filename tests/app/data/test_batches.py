@@ -1,13 +1,14 @@
 import gc
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 from pydantic import JsonValue
+from typing_extensions import override
 
 from tests.app.data.builders_plan import (
     FUNCTIONS,
@@ -22,7 +23,10 @@ from trainshed.data.loader.batches import Batch, Feed
 from trainshed.data.loader.row_sources import LocalSource
 from trainshed.data.sampler.dataset_plan import DatasetPlan
 from trainshed.data.sampler.epoch_pass import EpochPass
+from trainshed.data.sampler.permutation import RowRange
+from trainshed.data.sources.column_arrays import Columns
 from trainshed.data.sources.errors import DataError
+from trainshed.data.sources.fragment_reader import Choice
 
 # Two files and a third one, row groups of every size, none of them a multiple of a batch.
 GROUPS = ([5, 11], [1, 30, 8], [26])
@@ -73,6 +77,77 @@ def test_every_cache_gives_the_same_batches(folder: Path, mode: str, split: bool
     assert [len(batches) for batches in reference] == [10 if split else 20] * 2
     for cache, batches in seen.items():
         assert batches == reference, cache
+
+
+class CountedTables(MemoryBlocks):
+    """Counts the tables that a worker takes."""
+
+    taken = 0
+
+    @override
+    def stream(
+        self, at: EpochPass, pieces: list[RowRange], place: int, choice: Choice
+    ) -> Iterator[Columns]:
+        for columns in super().stream(at, pieces, place, choice):
+            self.taken += 1
+            yield columns
+
+
+def test_a_worker_that_keeps_its_rows_trains_while_they_arrive(folder: Path) -> None:
+    feed: JsonValue = {"prefetchBatches": 0}
+    plan = make_plan(folder, cache="workers", shuffle={"mode": "none"}, feed=feed)
+    blocks = CountedTables(plan, rank=0)
+    made = Feed(plan, blocks, 0)
+
+    first = made.batches(make_pass())
+    next(first)
+    assert blocks.taken == 1
+
+    list(first)
+    taken = blocks.taken
+    assert taken > 1
+    list(made.batches(make_pass(epoch=1)))
+    assert blocks.taken == taken
+
+
+BUILT_IN: JsonValue = {"use": "trainshed.transforms:rename", "options": {"columns": {"x": "y"}}}
+NOISE = f"{FUNCTIONS}:noise"
+
+
+@dataclass
+class Kept:
+    """A dataset that workers keep, and whether all rows are made before the first is used."""
+
+    is_filled: bool
+    transforms: list[JsonValue] = field(default_factory=list)
+    read: dict[str, JsonValue] = field(default_factory=dict)
+    on_bad_record: str = "fail"
+
+
+KEPT = {
+    "rows that files tell": Kept(is_filled=False),
+    "a transform of single rows": Kept(False, [{"use": NOISE, "kind": "rows"}]),
+    "a transform of ours": Kept(False, [BUILT_IN]),
+    "a transform that may leave rows out": Kept(True, [{"use": NOISE}]),
+    "a condition": Kept(is_filled=True, read={"where": "id > 3"}),
+    "bad records": Kept(is_filled=True, on_bad_record="skip"),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_workers_wait_for_rows_whose_number_only_making_them_tells(folder: Path, name: str) -> None:
+    case = KEPT[name]
+
+    plan = make_plan(
+        folder,
+        cache="workers",
+        shuffle={"mode": "none"},
+        transforms=case.transforms,
+        read=case.read,
+        onBadRecord=case.on_bad_record,
+    )
+
+    assert plan.is_filled == case.is_filled
 
 
 @pytest.mark.parametrize("mode", SHUFFLES)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainshed.data.loader.row_tables import LARGE_ROW_BYTES, Rows
+from trainshed.data.loader.row_tables import LARGE_ROW_BYTES, ArrivingRows, Rows
 from trainshed.data.loader.table_streams import recut
 from trainshed.data.sources.arrow_columns import in_tables
 from trainshed.data.sources.column_arrays import Columns, as_column, join
@@ -43,6 +43,30 @@ def test_lists_of_any_length_stay_so_however_they_are_cut(
     found = [lists_of(columns) for columns, _ in recut(tables_of(lists, rows), sizes)]
 
     assert [row for some in found for row in some] == lists
+
+
+def test_rows_are_used_while_others_arrive() -> None:
+    fetched: list[int] = []
+
+    def tables() -> Iterator[Columns]:
+        for first in range(0, 10, 2):
+            fetched.append(first)
+            yield {"x": np.arange(first, first + 2)}
+
+    rows = ArrivingRows(tables(), np.arange(100, 110))
+
+    for wanted, last in (([3, 1], 2), ([5, 4], 4), ([], 4), ([9, 0], 8), ([2, 3], 8)):
+        columns, ids = rows.table(np.asarray(wanted, dtype=np.int64))
+        assert columns["x"].tolist() == wanted
+        assert ids.tolist() == [100 + row for row in wanted]
+        assert fetched[-1] == last
+
+
+def test_rows_that_do_not_arrive_are_an_error() -> None:
+    rows = ArrivingRows(iter([{"x": np.arange(4)}]), np.arange(6))
+
+    with pytest.raises(RuntimeError, match="4 rows came, 6 were to"):
+        rows.table(np.asarray([5]))
 
 
 @given(LISTS, st.integers(1, 4), st.randoms())

@@ -14,7 +14,7 @@ import torch
 from trainshed.data.loader.buffer_pool import lent_for
 from trainshed.data.loader.collated import collated
 from trainshed.data.loader.prefetch import Prefetched
-from trainshed.data.loader.row_tables import Rows
+from trainshed.data.loader.row_tables import ArrivingRows, Rows
 from trainshed.data.loader.table_streams import recut, shuffled
 from trainshed.data.loader.uncounted_pass import Given, RowCounter, steps_as_they_come, too_few
 from trainshed.data.sampler.epoch_order import EpochPermutation
@@ -142,7 +142,8 @@ class Feed:
         self._blocks = blocks
         self._rank = rank
         self._uncounted = uncounted if plan.is_learned else None
-        self._kept: dict[tuple[str, int], Rows] = {}
+        self._own: dict[tuple[str, int], ArrivingRows] = {}
+        self._all: Rows | None = None
         self._counts: Sequence[Indices] = ()
         # Counts of the pass in progress, shape (fragments,).
         self._learning = np.empty(0, dtype=np.int64)
@@ -308,14 +309,15 @@ class Feed:
     def _from_memory(self, at: EpochPass, sizes: Indices) -> Iterator[Table]:
         steps = self.steps(at)
         if shuffle_mode(self.plan, at) == "global":
-            rows, base = self._all_rows(), order_of(self.plan, at, *self.counts())
+            base = order_of(self.plan, at, *self.counts())
             assert isinstance(base, EpochPermutation)
             order = base.positions(steps.places(self._rank, at.first_step, steps.count))
+            table = self._all_rows().table
         else:
-            rows, order = self._own_rows(at, steps), self._own_order(at, steps)
+            order, table = self._own_order(at, steps), self._own_rows(at, steps).table
         ends = np.cumsum(sizes)
         for start, stop in zip((ends - sizes).tolist(), ends.tolist(), strict=True):
-            yield rows.table(order[start:stop])
+            yield table(order[start:stop])
 
     def _own_order(self, at: EpochPass, steps: BatchLayout) -> Indices:
         """Return the rest of this rank's order of its rows, shape (rows left,)."""
@@ -331,23 +333,22 @@ class Feed:
         order = np.concatenate([*parts, np.empty(0, dtype=np.int64)])
         return order[len(order) - (rows - done) :]
 
-    def _own_rows(self, at: EpochPass, steps: BatchLayout) -> Rows:
+    def _own_rows(self, at: EpochPass, steps: BatchLayout) -> ArrivingRows:
         key = (at.kind, at.batch_size)
-        if key not in self._kept:
+        if key not in self._own:
             base, chosen = self._in_file_order(), partial(steps.within, self._rank)
             kept = replace(at, epoch=0, first_step=0, epochs=None, again=0, is_kept=True)
             tables = self._blocks.stream(kept, base.pieces(0, steps.rows), 0, chosen)
             places = steps.places(self._rank, 0, steps.count)
-            self._kept[key] = Rows(list(tables), base.ids(places)).compact()
-        return self._kept[key]
+            self._own[key] = ArrivingRows(tables, base.ids(places))
+        return self._own[key]
 
     def _all_rows(self) -> Rows:
-        key = ("all", 0)
-        if key not in self._kept:
+        if self._all is None:
             base = self._in_file_order()
             tables = self._blocks.read(base.pieces(0, self.rows), 0, everything)
-            self._kept[key] = Rows(list(tables), base.ids(np.arange(self.rows, dtype=np.int64)))
-        return self._kept[key]
+            self._all = Rows(list(tables), base.ids(np.arange(self.rows, dtype=np.int64)))
+        return self._all
 
     def _in_file_order(self) -> EpochPermutation:
         (counts,) = self.counts()

@@ -77,7 +77,8 @@ class RemoteSource:
     ) -> None:
         self._plan = plan
         self._rank = rank
-        self._cuts_blocks = cuts_blocks and plan.cache in ("objects", "workers")
+        has_blocks = plan.cache in ("objects", "workers") and plan.is_filled
+        self._cuts_blocks = cuts_blocks and has_blocks
         self._remote_cached: Callable[[str, int], ray.ObjectRef[CachedBlocks]]
         self._remote_take: Callable[[EpochPass, int], ray.ObjectRef[Slice | Left | None]]
         self._remote_counts: Callable[[str], ray.ObjectRef[Indices]]
@@ -97,7 +98,7 @@ class RemoteSource:
         return [self._counts(part) for part in self._plan.parts or (self._plan,)]
 
     def _counts(self, part: DatasetPlan) -> Indices:
-        if part.cache != "none":
+        if part.is_filled:
             return self._cache(part.name).counts
         return part.counts if part.has_row_counts else _answer(self._remote_counts(part.name))
 

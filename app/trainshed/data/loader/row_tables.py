@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +19,7 @@ from trainshed.data.sources.column_arrays import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from trainshed.data.sampler.permutation import Indices
     from trainshed.data.sources.fragment_reader import Table
@@ -92,6 +94,49 @@ class Rows:
                     taken[name] = LENDER.empty((len(wanted), *array.shape[1:]), dtype)
                 _put(taken[name], at, array, wanted[at] - begin)
         return taken
+
+
+class ArrivingRows:
+    """Rows that can be used while later ones arrive; once all are there they are compact.
+
+    Args:
+        tables: the parts, in order.
+        ids: (rows,) position of each row in the dataset.
+    """
+
+    def __init__(self, tables: Iterator[Columns], ids: Indices) -> None:
+        self._coming, self._ids = tables, ids
+        self._tables: list[Columns] = []
+        self._ends = [0]  # of each table, after that of none
+        self._whole: Rows | None = None
+        # A pass that was left may still wait for a table.
+        self._lock = threading.Lock()
+
+    def table(self, wanted: Indices) -> Table:
+        """Return rows by position, in the given order, with their ids; waits for them.
+
+        Raises:
+            RuntimeError: if other than the expected number of rows arrives.
+        """
+        first, last = (int(wanted.min()), int(wanted.max())) if len(wanted) else (0, 0)
+        with self._lock:
+            while self._whole is None and not (self._tables and last < self._ends[-1]):
+                self._receive()
+            if self._whole is not None:
+                return self._whole.table(wanted)
+            begin, end = bisect_right(self._ends, first) - 1, bisect_right(self._ends, last)
+            start, stop = self._ends[begin], self._ends[end]
+            rows = Rows(self._tables[begin:end], self._ids[start:stop])
+            return rows.table(wanted - start)
+
+    def _receive(self) -> None:
+        table = next(self._coming, None)
+        if table is not None:
+            self._tables.append(table)
+            self._ends.append(self._ends[-1] + num_rows(table))
+        if table is None or self._ends[-1] == len(self._ids):
+            self._whole = Rows(self._tables, self._ids).compact()
+            self._tables, self._coming = [], iter(())
 
 
 def _put(taken: Array, at: Indices, array: Array, wanted: Indices) -> None:

@@ -277,8 +277,12 @@ class DatasetPlan:
 
     @property
     def is_filled(self) -> bool:
-        """Return whether Ray Data makes all rows before the first is used, which counts them."""
-        return self.cache != "none"
+        """Return whether Ray Data makes all rows before the first is used, which counts them.
+
+        Workers keep the rows of their first epoch instead, if none can be missing then.
+        """
+        are_sure = self.has_row_counts and all(each.keeps_rows for each in self.transforms)
+        return self.cache != "none" and not (self.cache == "workers" and are_sure)
 
     @property
     def is_found_in_memory(self) -> bool:

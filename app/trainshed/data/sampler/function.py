@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 # A filter removes rows, and the result of a group is known to its function only.
 _CHANGE_ROWS = ("filter", "groups")
+# Our functions return a row for each that they get, except this one.
+_OURS, _WINDOWS = "trainshed.transforms:", "trainshed.transforms:windows"
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,12 @@ class Function:
     def changes_rows(self) -> bool:
         """Return whether its kind may remove or add rows."""
         return self.kind in _CHANGE_ROWS
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Return whether it surely returns as many rows as it gets: a sample proves nothing."""
+        is_ours = self.use.startswith(_OURS) and self.use != _WINDOWS
+        return self.kind == "rows" or (self.kind == "batches" and is_ours)
 
     def beside(self, name: str) -> str:
         """Return the path of another field of the same object of the spec, for errors."""
