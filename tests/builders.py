@@ -4,7 +4,7 @@ from pydantic import JsonValue
 
 from trainshed_api.loading import Document
 from trainshed_api.names import API_VERSION, KIND
-from trainshed_api.v1alpha1 import TrainingRun
+from trainshed_api.v1alpha1 import TrainingRunResource
 from trainshed_api.validation import validate_document
 
 
@@ -19,7 +19,7 @@ def make_document(**spec: JsonValue) -> Document:
     }
 
 
-def make_run(**spec: JsonValue) -> TrainingRun:
+def make_run(**spec: JsonValue) -> TrainingRunResource:
     """Return a TrainingRun, such as make_run(batchSize=32, data=make_data())."""
     return validate_document(make_document(**spec), "test")
 

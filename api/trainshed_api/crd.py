@@ -12,7 +12,7 @@ from trainshed_api.json_object import as_object
 from trainshed_api.json_schema import resolve
 from trainshed_api.rules import iterate_rules
 from trainshed_api.status import TrainingRunStatus
-from trainshed_api.v1alpha1 import TrainingRun
+from trainshed_api.v1alpha1 import TrainingRunResource
 
 if TYPE_CHECKING:
     from trainshed_api.json_object import JsonObject
@@ -100,7 +100,7 @@ def _column(name: str, kind: str, path: str, description: str, *, priority: int)
 
 
 def _root() -> JsonObject:
-    model = TrainingRun.model_json_schema(by_alias=True)
+    model = TrainingRunResource.model_json_schema(by_alias=True)
     spec = convert(as_object(as_object(model["properties"])["spec"]), as_object(model["$defs"]))
     root: JsonObject = {
         "description": "One training run.",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-    from trainshed_api.v1alpha1 import TrainingRun
+    from trainshed_api.v1alpha1 import TrainingRunResource
 
 
 # The image that reads it may be of an earlier release, which refuses a field that it does not know:
@@ -31,7 +31,7 @@ _LATER_FIELDS = (
 )
 
 
-def render_runtime_env(run: TrainingRun, also: Mapping[str, str]) -> dict[str, JsonValue]:
+def render_runtime_env(run: TrainingRunResource, also: Mapping[str, str]) -> dict[str, JsonValue]:
     """Return Ray's runtime environment of the job; what it executes is names.JOB_ENTRYPOINT.
 
     also: further variables of the driver, such as who it is to a controller.
@@ -53,7 +53,7 @@ def render_runtime_env(run: TrainingRun, also: Mapping[str, str]) -> dict[str, J
     return rendered
 
 
-def encode_run(run: TrainingRun) -> str:
+def encode_run(run: TrainingRunResource) -> str:
     """Return the run, defaults filled, as the JSON text that loading.load_text reads.
 
     Raises SpecError when it is too long for an environment variable.

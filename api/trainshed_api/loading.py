@@ -17,14 +17,14 @@ from trainshed_api.validation import normalise_document, validate_document
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trainshed_api.v1alpha1 import TrainingRun
+    from trainshed_api.v1alpha1 import TrainingRunResource
 
 Document = dict[str, JsonValue]
 
 _STEP = re.compile(r"([^.\[\]]+)((?:\[[0-9]+\])*)")
 
 
-def load_file(path: Path | str, settings: Sequence[str] = ()) -> TrainingRun:
+def load_file(path: Path | str, settings: Sequence[str] = ()) -> TrainingRunResource:
     """Return the TrainingRun of a file, `settings` ("path=value") applied to it first.
 
     Raises SpecError, also for a file that cannot be read.
@@ -42,7 +42,7 @@ def load_file(path: Path | str, settings: Sequence[str] = ()) -> TrainingRun:
     return load_text(text, str(path), settings)
 
 
-def load_text(text: str, source: str, settings: Sequence[str] = ()) -> TrainingRun:
+def load_text(text: str, source: str, settings: Sequence[str] = ()) -> TrainingRunResource:
     """Return the TrainingRun of a YAML or JSON text named `source`. Raises SpecError."""
     return validate_document(_written(text, source, settings), source)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trainshed_api.json_object import JsonObject
-    from trainshed_api.v1alpha1 import TrainingRun
+    from trainshed_api.v1alpha1 import TrainingRunResource
 
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 _KUEUE_LABELS = (KUEUE_QUEUE, "kueue.x-k8s.io/priority-class")
@@ -74,7 +74,7 @@ class OwnCluster:
 
 
 def render_rayjob(
-    run: TrainingRun, attempt: AttemptIdentity, cluster: SharedCluster | OwnCluster
+    run: TrainingRunResource, attempt: AttemptIdentity, cluster: SharedCluster | OwnCluster
 ) -> JsonObject:
     """Return the RayJob. Raises SpecError for a run too large for an environment variable."""
     spec: JsonObject = {
@@ -137,7 +137,7 @@ def _environment(attempt: AttemptIdentity) -> Mapping[str, str]:
     return told
 
 
-def _labels(run: TrainingRun, attempt: AttemptIdentity) -> JsonObject:
+def _labels(run: TrainingRunResource, attempt: AttemptIdentity) -> JsonObject:
     asked = run.metadata.labels
     return {
         "app.kubernetes.io/managed-by": "trainshed",
@@ -147,7 +147,7 @@ def _labels(run: TrainingRun, attempt: AttemptIdentity) -> JsonObject:
     }
 
 
-def _own_cluster(run: TrainingRun, cluster: OwnCluster) -> JsonObject:
+def _own_cluster(run: TrainingRunResource, cluster: OwnCluster) -> JsonObject:
     spec: JsonObject = {
         "rayClusterSpec": cluster.spec,
         "shutdownAfterJobFinishes": True,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from trainshed_api.json_object import JsonObject, as_object
 from trainshed_api.json_schema import resolve
-from trainshed_api.v1alpha1 import TrainingRun
+from trainshed_api.v1alpha1 import TrainingRunResource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +70,7 @@ class Shape:
 @cache
 def training_run_shape() -> Shape:
     """Return the shape of the whole TrainingRun."""
-    return shape_of(TrainingRun)
+    return shape_of(TrainingRunResource)
 
 
 def shape_of(model: type[BaseModel]) -> Shape:

@@ -66,7 +66,7 @@ __all__ = [
     "ShuffleSpec",
     "TaskSpec",
     "TrackingSpec",
-    "TrainingRun",
+    "TrainingRunResource",
     "TrainingRunSpec",
     "TransformSpec",
     "WorkersSpec",
@@ -294,7 +294,7 @@ class TrainingRunSpec(SpecModel):
         return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=refused)
 
 
-class TrainingRun(SpecModel):
+class TrainingRunResource(SpecModel):
     """One training run."""
 
     api_version: Literal["trainshed.dev/v1alpha1"] = Field(

@@ -11,7 +11,7 @@ from trainshed_api.depth import refuse_deep
 from trainshed_api.errors import Problem, RuleError, SpecError, nearest, show_value
 from trainshed_api.schema import normalise_json
 from trainshed_api.shape import Shape, shape_at
-from trainshed_api.v1alpha1 import TrainingRun
+from trainshed_api.v1alpha1 import TrainingRunResource
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -21,14 +21,14 @@ Path = Sequence[str | int]
 _NOT_YET = "not yet supported in this version"
 
 
-def validate_document(document: JsonValue, source: str) -> TrainingRun:
+def validate_document(document: JsonValue, source: str) -> TrainingRunResource:
     """Return the TrainingRun. Raises SpecError with every mistake found."""
     refuse_deep(document, source)
     if not isinstance(document, dict):
         raise SpecError([Problem(source, show_value(document), "a TrainingRun object")], source)
     try:
         # Only camelCase: the API server knows no other spelling.
-        return TrainingRun.model_validate(document, by_alias=True, by_name=False)
+        return TrainingRunResource.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
         problems = [problem for detail in error.errors() for problem in _translate(detail)]
         raise SpecError(problems, source) from None

@@ -14,7 +14,7 @@ from trainshed.coordinator.stage_rates import Means
 from trainshed.data.loader.data_server import ExecutionLimits
 from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.disk import Disk
-from trainshed_api.v1alpha1 import TrainingRun
+from trainshed_api.v1alpha1 import TrainingRunResource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +100,9 @@ def prepared(  # noqa: PLR0913 - a case, and what a spec says of it
         "metadata": {"name": "benchmark"},
         "spec": spec,
     }
-    return prepare(TrainingRun.model_validate(document), RunLocation(Disk(folder), in_cluster=True))
+    return prepare(
+        TrainingRunResource.model_validate(document), RunLocation(Disk(folder), in_cluster=True)
+    )
 
 
 def epochs_of(

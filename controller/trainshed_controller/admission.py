@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
-    from trainshed_api.v1alpha1 import TrainingRun
+    from trainshed_api.v1alpha1 import TrainingRunResource
     from trainshed_controller.model import ClusterView, GroupView, PodView
 
 # After that a run that waits for Pods lets others begin that fit into those that are ready.
@@ -39,7 +39,7 @@ PASSED_SECONDS = 300.0
 _MOST_NAMED = 5
 
 
-def request_of(uid: str, run: TrainingRun, created: datetime | None = None) -> Request:
+def request_of(uid: str, run: TrainingRunResource, created: datetime | None = None) -> Request:
     """Return what the run needs of a cluster; an entrypoint's data is part of its workers."""
     workers, resources = run.spec.workers, run.spec.workers.resources
     worker = Room(

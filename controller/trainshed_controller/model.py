@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from trainshed_api.json_object import JsonObject
     from trainshed_api.snapshot import Snapshot
     from trainshed_api.status import Reservation, TrainingRunStatus
-    from trainshed_api.v1alpha1 import TrainingRun
+    from trainshed_api.v1alpha1 import TrainingRunResource
     from trainshed_controller.pod_trouble import PodTrouble
 
 
@@ -49,7 +49,7 @@ class RunView(KubeObject):
     generation: int
     created: datetime
     deleting: bool
-    run: TrainingRun | None
+    run: TrainingRunResource | None
     problem: str
     status: TrainingRunStatus
     raw_status: JsonObject = field(repr=False)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from trainshed_api.json_object import JsonObject
-    from trainshed_api.v1alpha1 import TrainingRun
+    from trainshed_api.v1alpha1 import TrainingRunResource
     from trainshed_controller.model import ClusterClass, GroupView, RunView, Settings
 
 
@@ -89,7 +89,7 @@ def render_attempt(
     return render_rayjob(view.run, attempt, OwnCluster(spec))
 
 
-def _set_image_and_environment(spec: JsonObject, run: TrainingRun) -> None:
+def _set_image_and_environment(spec: JsonObject, run: TrainingRunResource) -> None:
     """Give the Ray containers of a RayClusterSpec what the run sets; the class's variables win."""
     own: list[JsonValue] = [
         source.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -144,7 +144,7 @@ def render_policy(view: RunView, settings: Settings) -> JsonObject | None:
     }
 
 
-def shared_cluster(run: TrainingRun, settings: Settings) -> str:
+def shared_cluster(run: TrainingRunResource, settings: Settings) -> str:
     """Return the name of the run's shared RayCluster; empty for a dedicated one."""
     cluster = run.spec.cluster
     if cluster is None:
@@ -152,7 +152,7 @@ def shared_cluster(run: TrainingRun, settings: Settings) -> str:
     return cluster.shared or ""
 
 
-def class_of(run: TrainingRun, settings: Settings) -> ClusterClass | None:
+def class_of(run: TrainingRunResource, settings: Settings) -> ClusterClass | None:
     """Return the class of the run's own cluster; None for a shared one, or no such class."""
     cluster = run.spec.cluster
     if cluster is None or cluster.dedicated is None:
@@ -160,7 +160,7 @@ def class_of(run: TrainingRun, settings: Settings) -> ClusterClass | None:
     return settings.classes.get(cluster.dedicated.cluster_class)
 
 
-def unacceptable(run: TrainingRun, settings: Settings) -> tuple[str, str] | None:
+def unacceptable(run: TrainingRunResource, settings: Settings) -> tuple[str, str] | None:
     """Return reason and message of what makes the run impossible here, and no schema can say."""
     dedicated = run.spec.cluster.dedicated if run.spec.cluster else None
     if KUEUE_QUEUE in run.metadata.labels and dedicated is None:
@@ -192,7 +192,7 @@ def unacceptable(run: TrainingRun, settings: Settings) -> tuple[str, str] | None
     return None
 
 
-def _not_permitted(run: TrainingRun, chosen: ClusterClass) -> str:
+def _not_permitted(run: TrainingRunResource, chosen: ClusterClass) -> str:
     """Return which image, Secret or ConfigMap the class does not permit; empty if there is none."""
     wanted = []
     if run.spec.image:
@@ -215,7 +215,7 @@ def _not_permitted(run: TrainingRun, chosen: ClusterClass) -> str:
     return ""
 
 
-def sized_cluster(run: TrainingRun, chosen: ClusterClass) -> JsonObject:
+def sized_cluster(run: TrainingRunResource, chosen: ClusterClass) -> JsonObject:
     """Return the RayClusterSpec of a class with as many workers as the run needs, and no more.
 
     A group grows up to its maxReplicas until the run fits, the group of the workers first.

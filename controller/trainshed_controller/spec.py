@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from trainshed_api.json_object import JsonObject
-    from trainshed_api.v1alpha1 import TrainingRun
+    from trainshed_api.v1alpha1 import TrainingRunResource
 
 # What no number is without; a list has a separator for each item.
 _LEAST_BYTES = 1
@@ -32,7 +32,7 @@ _UNREADABLE: JsonObject = {"entrypoint": ["unreadable"]}
 class Asked:
     """run: None where nothing can be run; problem: why, empty where it is valid."""
 
-    run: TrainingRun | None
+    run: TrainingRunResource | None
     problem: str = ""
 
 
@@ -71,7 +71,7 @@ def _excess(document: JsonObject) -> Problem | None:
     return None
 
 
-def _salvage(document: JsonObject) -> TrainingRun:
+def _salvage(document: JsonObject) -> TrainingRunResource:
     """Return the run without what cannot be read: deadlines, suspend and workers mostly can."""
     spec = {
         name: value

@@ -9,7 +9,7 @@ from tests.builders import make_data, make_dataset, make_document, make_run
 from trainshed_api.errors import SpecError
 from trainshed_api.reference import iterate_fields
 from trainshed_api.shape import Shape, training_run_shape
-from trainshed_api.v1alpha1 import TrainingRun
+from trainshed_api.v1alpha1 import TrainingRunResource
 from trainshed_api.validation import validate_document
 
 FIELDS: dict[str, Shape] = dict(iterate_fields(training_run_shape()))
@@ -37,7 +37,7 @@ def iterate_schemas(schema: JsonValue) -> Iterator[dict[str, JsonValue]]:
 
 
 def test_schema_fits_into_a_crd() -> None:
-    for schema in iterate_schemas(TrainingRun.model_json_schema()):
+    for schema in iterate_schemas(TrainingRunResource.model_json_schema()):
         assert not {"oneOf", "allOf", "exclusiveMinimum", "exclusiveMaximum"} & set(schema)
         options = schema.get("anyOf", [])
         assert isinstance(options, list)

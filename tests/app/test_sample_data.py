@@ -11,10 +11,10 @@ from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.sample_data import WRITERS, write_sample
 from trainshed.storage.disk import Disk
 from trainshed_api.loading import load_file
-from trainshed_api.v1alpha1 import TrainingRun
+from trainshed_api.v1alpha1 import TrainingRunResource
 
 
-def samples_of(run: TrainingRun) -> set[str]:
+def samples_of(run: TrainingRunResource) -> set[str]:
     """Return the first folders of the paths that a run reads."""
     reads = [dataset.read for dataset in run.spec.data.datasets.values()]
     return {read.path.partition("/")[0] for read in reads if read.path}

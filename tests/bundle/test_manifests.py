@@ -11,7 +11,7 @@ import pytest
 from tests.bundle.repository import ROOT
 from trainshed_api.loading import load_file
 from trainshed_api.transforms import AugmentSpec, TransformSpec
-from trainshed_api.v1alpha1 import TrainingRun
+from trainshed_api.v1alpha1 import TrainingRunResource
 
 # The one manifest that is no TrainingRun: the chart, rendered.
 INSTALL = ROOT / "manifests" / "install.yaml"
@@ -22,7 +22,7 @@ MANIFESTS = {
 }
 
 
-def list_functions(run: TrainingRun) -> Iterator[TransformSpec | AugmentSpec]:
+def list_functions(run: TrainingRunResource) -> Iterator[TransformSpec | AugmentSpec]:
     """Yield each transform and augmentation of a run."""
     for data in run.spec.data.datasets.values():
         yield from data.transforms

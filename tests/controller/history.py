@@ -16,7 +16,7 @@ from tests.controller.api_server import merged
 from trainshed_api.json_object import JsonObject, as_object, objects
 from trainshed_api.snapshot import Snapshot
 from trainshed_api.status import Reservation, TrainingRunStatus
-from trainshed_api.v1alpha1 import TrainingRun
+from trainshed_api.v1alpha1 import TrainingRunResource
 from trainshed_controller.decide import decide, derive
 from trainshed_controller.facts import State, facts_of
 from trainshed_controller.merge_patch import merge_patch
@@ -30,7 +30,7 @@ T = TypeVar("T")
 FOLDER = Path(__file__).parent / "histories"
 SETTINGS = Settings(progress_url="http://controller:8081")
 _TYPES = {each.__name__: each for each in (
-    datetime, Snapshot, Reservation, TrainingRunStatus, TrainingRun, PodTrouble,
+    datetime, Snapshot, Reservation, TrainingRunStatus, TrainingRunResource, PodTrouble,
 )} | {"JsonObject": JsonObject}  # fmt: skip
 _VIEWS, _SEEN = TypeAdapter(RunView), TypeAdapter(Observed)
 for _adapter in (_VIEWS, _SEEN):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from trainshed.attempt.snapshot_publisher import SnapshotPublisher
     from trainshed.planning.preflight import Prepared
     from trainshed_api.records import ResultRecord
-    from trainshed_api.v1alpha1 import TrainingRun
+    from trainshed_api.v1alpha1 import TrainingRunResource
 
 # Changed files that are named.
 MOST_NAMED = 5
@@ -54,7 +54,7 @@ class RunOptions:
 
 
 def begin(
-    run: TrainingRun,
+    run: TrainingRunResource,
     place: RunLocation,
     beside: Path,
     options: RunOptions,
@@ -165,7 +165,7 @@ def begin_job(settings: Sequence[str], options: RunOptions) -> int:
     return code
 
 
-def _join(settings: Sequence[str], options: RunOptions) -> tuple[TrainingRun, RunLocation]:
+def _join(settings: Sequence[str], options: RunOptions) -> tuple[TrainingRunResource, RunLocation]:
     """Return the run of this job, and its cluster, which is joined."""
     from trainshed.coordinator import start as actor
     from trainshed.ray_train import ray_cluster

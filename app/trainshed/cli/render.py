@@ -15,7 +15,7 @@ from trainshed_api.rayjob import AttemptIdentity, SharedCluster, render_rayjob
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trainshed_api.v1alpha1 import TrainingRun
+    from trainshed_api.v1alpha1 import TrainingRunResource
 
 # What only the API server and the controller know.
 UNKNOWN_UID = "00000000-0000-0000-0000-000000000000"
@@ -41,7 +41,7 @@ def render(file: Path, settings: tuple[str, ...], cluster: str) -> None:
     click.echo(NOTE.format(name=name) + yaml.safe_dump(rendered, sort_keys=False), nl=False)
 
 
-def _check(run: TrainingRun) -> None:
+def _check(run: TrainingRunResource) -> None:
     """Refuse what a file alone cannot become there."""
     problems = []
     code = run.spec.code

@@ -19,7 +19,7 @@ from trainshed_api.kubeyaml import line_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from trainshed_api.v1alpha1 import TrainingRun
+    from trainshed_api.v1alpha1 import TrainingRunResource
 
 _TOP = ("apiVersion", "kind", "metadata", "spec")
 WITHOUT_GPUS = "spec.workers.resources.gpu=0"
@@ -73,7 +73,7 @@ def place_of(file: Path) -> RunLocation:
     return RunLocation(home_of(file), in_cluster())
 
 
-def check(file: Path, run: TrainingRun) -> Prepared:
+def check(file: Path, run: TrainingRunResource) -> Prepared:
     """Return the run checked against its data, code, storage and machine."""
     place, beside = place_of(file), file.absolute().parent
     code.enter(run.spec.code, beside)

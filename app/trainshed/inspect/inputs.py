@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.fragments import Fragment
     from trainshed.data.sampler.function import Function
     from trainshed_api.formats import FormatName
-    from trainshed_api.v1alpha1 import DatasetSpec, TrainingRun
+    from trainshed_api.v1alpha1 import DatasetSpec, TrainingRunResource
 
 SOURCE = "SOURCE"
 # Delta's log folder: its other files include deleted and replaced rows.
@@ -179,7 +179,7 @@ def _check_functions(transforms: Sequence[Function]) -> None:
 
 
 def _made(
-    run: TrainingRun, name: str, dataset: DatasetSpec, source: Source | None, cpus: int
+    run: TrainingRunResource, name: str, dataset: DatasetSpec, source: Source | None, cpus: int
 ) -> GeneratedRows:
     """Return the rows of a function, or of groups, as a run plans them."""
     # The size of rows only affects how Ray Data plans its memory.

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from trainshed.planning.code_archive import CodeArchive
     from trainshed.storage.folder import Folder
     from trainshed_api.loading import Document
-    from trainshed_api.v1alpha1 import TrainingRun
+    from trainshed_api.v1alpha1 import TrainingRunResource
 
 # Below the storage. Archives are named by their content; one that no run names may be deleted.
 CODE = "code"
 
 
-def submit(jobs: Jobs, run: TrainingRun, beside: Path, *, fresh: bool) -> tuple[str, bool]:
+def submit(jobs: Jobs, run: TrainingRunResource, beside: Path, *, fresh: bool) -> tuple[str, bool]:
     """Submit a run, unless its job is running; return its ID, and whether it was running.
 
     Args:
@@ -51,7 +51,7 @@ def submit(jobs: Jobs, run: TrainingRun, beside: Path, *, fresh: bool) -> tuple[
 
 
 def apply_run(
-    cluster: Kubectl, run: TrainingRun, document: Document, file: Path, storage: str | None
+    cluster: Kubectl, run: TrainingRunResource, document: Document, file: Path, storage: str | None
 ) -> Iterator[str]:
     """Upload the code of a run and apply it; yield a line for each.
 
@@ -87,7 +87,7 @@ def _check_beside(folder: Path, file: Path) -> None:
         raise SpecError([Problem(FIELD, str(folder), expected)])
 
 
-def _storage_of(run: TrainingRun, file: Path, named: str | None) -> Folder:
+def _storage_of(run: TrainingRunResource, file: Path, named: str | None) -> Folder:
     home = home_of(file)
     found = locate(named, home, "--storage") if named else home
     if found.path:

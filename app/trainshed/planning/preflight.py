@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from trainshed.storage.driver_identity import Identity
     from trainshed.storage.folder import Folder
     from trainshed_api.records import RunRecord
-    from trainshed_api.v1alpha1 import DatasetSpec, TrainingRun, TrainingRunSpec
+    from trainshed_api.v1alpha1 import DatasetSpec, TrainingRunResource, TrainingRunSpec
 
 
 # Datasets that the built-in programs read, and have judged before the start.
@@ -109,7 +109,7 @@ class Prepared:
         named: the checkpoint that `checkpoint.resume` names.
     """
 
-    run: TrainingRun
+    run: TrainingRunResource
     spec_hash: str
     machine: Machine
     plans: Mapping[str, DatasetPlan]
@@ -125,7 +125,7 @@ class Prepared:
 
 
 def prepare(
-    run: TrainingRun, place: RunLocation, beside: Path | None = None, *, fresh: bool = False
+    run: TrainingRunResource, place: RunLocation, beside: Path | None = None, *, fresh: bool = False
 ) -> Prepared:
     """Check a run against its data, its code, its storage and the machines it is to run on.
 

@@ -18,7 +18,7 @@ from trainshed.data.sampler.epoch_pass import Kind
 from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.disk import Disk
 from trainshed_api.loading import load_file
-from trainshed_api.v1alpha1 import TrainingRun
+from trainshed_api.v1alpha1 import TrainingRunResource
 
 SAMPLES = ROOT / "manifests" / "samples" / "data"
 # Samples are for more rows than these tests write.
@@ -40,7 +40,7 @@ class Sample:
         left_out: what was told of bad records.
     """
 
-    run: TrainingRun
+    run: TrainingRunResource
     plans: Mapping[str, DatasetPlan]
     blocks: MakeBlocks
     left_out: list[BadRecordList] = field(default_factory=list)
