@@ -32,8 +32,6 @@ from trainshed.data.sources.fragment_reader import (
     read_whole,
     reading,
 )
-from trainshed.data.sources.parquet import TAIL_BYTES
-from trainshed_api.errors import SpecError
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -203,25 +201,6 @@ def test_values_that_are_missing_without_a_word_of_the_footer_are_found(tmp_path
     chunks = [columns["label"] for columns, _ in read_rows(reading(plan), fragment, 0)]
 
     assert [str(chunk.tolist()) for chunk in chunks] == ["[1.0, 2.0]", "[3.0, 4.0]", "[nan, 6.0]"]
-
-
-def test_a_footer_is_read_whatever_its_size(tmp_path: Path) -> None:
-    table = pa.table({f"column_{number}": [0.5, 1.5] for number in range(600)})
-    pq.write_table(table, tmp_path / "a.parquet")
-    (fragment,) = open_files(tmp_path, "parquet").fragments
-
-    assert pq.read_metadata(tmp_path / "a.parquet").serialized_size > TAIL_BYTES
-    assert fragment.rows == 2
-
-
-def test_a_file_with_a_damaged_footer_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"x": [0.5, 1.5]}), path)
-    content = path.read_bytes()
-    path.write_bytes(content[:-40] + b"\xff" * 32 + content[-8:])
-
-    with pytest.raises(SpecError, match=r"a\.parquet; expected a parquet file\. Write it again"):
-        open_files(tmp_path, "parquet")
 
 
 def test_values_without_statistics_are_as_they_are(tmp_path: Path) -> None:

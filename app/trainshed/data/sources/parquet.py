@@ -50,9 +50,6 @@ FRAGMENT_BYTES = 16 * 2**20
 FOOTERS_AT_ONCE = 16
 # Footers in memory: one takes some 10 kB, and more with many columns.
 FOOTERS_AHEAD = 1024
-# Of the end of a file, which has most footers whole.
-TAIL_BYTES = 2**16
-_MAGIC = b"PAR1"
 # Spark and Impala wrote times in this type for long. Arrow converts them to nanoseconds, which
 # reach from 1677 to 2262, and silently wraps all other times.
 _INT96, _INT96_UNIT = "INT96", "us"
@@ -439,20 +436,16 @@ def read_footers(
         SpecError: naming a file that is not parquet.
     """
 
-    def read(some: Sequence[Found]) -> list[tuple[str, bytes]]:
-        return [(file.where, _footer(file.where, field, access)) for file in some]
+    def read(some: Sequence[Found]) -> list[pq.FileMetaData]:
+        return [_footer(file.where, field, access) for file in some]
 
-    # In a bucket each needs two requests, without work in between. Threads that also decode take
-    # twice as long on a disk: they wait for each other's lock.
+    # In a bucket each needs two requests, without work in between.
     with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
         for first in range(0, len(files), FOOTERS_AHEAD):
             ahead = files[first : first + FOOTERS_AHEAD]
             size = -(-len(ahead) // (4 * FOOTERS_AT_ONCE))
             parts = [ahead[start : start + size] for start in range(0, len(ahead), size)]
-            for where, footer in chain.from_iterable(pool.map(read, parts)):
-                with _not_parquet(where, field):
-                    found = pq.read_metadata(pa.BufferReader(footer))
-                yield found
+            yield from chain.from_iterable(pool.map(read, parts))
 
 
 @contextlib.contextmanager
@@ -478,27 +471,13 @@ def _opened(
         yield file
 
 
-def _footer(file: str, field: str, access: FileAccess) -> bytes:
-    """Return the end of a file, which has its encoded footer."""
-
-    def read() -> bytes:
+def _footer(file: str, field: str, access: FileAccess) -> pq.FileMetaData:
+    def read() -> pq.FileMetaData:
         with access.opened(file) as raw:
-            size = raw.size()
-            tail = raw.read_at(min(size, TAIL_BYTES), max(0, size - TAIL_BYTES))
-            length = int.from_bytes(tail[-8:-4], "little") + 8
-            if tail[-4:] == _MAGIC and len(tail) < length <= size:
-                tail = raw.read_at(length, size - length)
-            return bytes(tail[-length:])
+            return pq.read_metadata(raw)
 
-    with _not_parquet(file, field):
-        return access.retry_policy.read(read)
-
-
-@contextlib.contextmanager
-def _not_parquet(file: str, field: str) -> Iterator[None]:
-    """Refuse a file whose footer cannot be read."""
     try:
-        yield
+        return access.retry_policy.read(read)
     except (OSError, pa.ArrowException) as error:
         if is_passing(error):
             raise InfrastructureError(f"{field}.path: {file}: {error}", "storage") from error
