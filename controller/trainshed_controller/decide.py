@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
+    from trainshed_api.status import AttemptOutcome
     from trainshed_controller.model import Observed, RayJobView, RunView, Settings
 
 _SOON_SECONDS, _HELD_SECONDS, _FINALIZER_SECONDS = 2.0, 5.0, 60.0
@@ -125,9 +126,10 @@ def _derive_open(facts: Facts) -> State:  # noqa: PLR0911  # one for each state
 def _derive_without_job(facts: Facts) -> State:
     """Return the state of an attempt that is in the status and has no RayJob yet."""
     attempt, refusal, now = facts.attempt, facts.seen.refusal, facts.now
-    if facts.view.problem:
-        # What can be read of a spec sees an attempt to its end; it is nothing to begin one with.
-        return State("Ended", ending=Ending("Invalid", "Invalid", facts.view.problem))
+    if facts.refused:
+        # The RayJob would be of the spec as it is now, which may have changed since the admission.
+        outcome: AttemptOutcome = "Invalid" if facts.view.problem else "Preempted"
+        return State("Ended", ending=Ending(outcome, *facts.refused))
     if refusal is None or refusal.attempt != attempt.number:
         return State("Creating")
     said = facts.status.condition("Progressing")

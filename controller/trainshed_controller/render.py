@@ -75,8 +75,12 @@ def render_attempt(
     """Return the RayJob of an attempt of a run that is valid.
 
     shared: the groups of the cluster that it shares; none for a dedicated cluster.
+
+    Raises ValueError for a run that is not acceptable here.
     """
     assert view.run
+    if refusal := unacceptable(view.run, settings):
+        raise ValueError(refusal[1])
     chosen = class_of(view.run, settings)
     if chosen is None:
         attempt = attempt_of(view, number, settings, key, shared)

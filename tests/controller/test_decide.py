@@ -15,9 +15,10 @@ from tests.controller.builders_view import (
     make_snapshot,
     make_view,
 )
+from trainshed_api.status import FailureCounts
 from trainshed_controller.decide import decide, derive
 from trainshed_controller.facts import facts_of
-from trainshed_controller.model import Observed, Place, Refusal, RunView
+from trainshed_controller.model import Observed, Place, Refusal, RunView, Settings
 from trainshed_controller.status import open_attempt
 
 RUNNING = make_job(deployment_status="Running", job_status="RUNNING")
@@ -25,6 +26,7 @@ OVER = make_job(deployment_status="Failed", job_status="FAILED", message="failed
 WAITS = Place(admitted=False, position=1, reason="needs 12 CPUs")
 REFUSAL = Refusal(1, "no quota", later(5))
 DEDICATED = make_view(cluster={"dedicated": {}})
+SECRETIVE = make_view(cluster={"dedicated": {}}, envFrom=[{"secretRef": {"name": "admin-token"}}])
 
 
 def begun(view: RunView) -> RunView:
@@ -44,6 +46,7 @@ class Row:
     view: RunView
     seen: Observed
     want: str
+    settings: Settings = SETTINGS
 
 
 NEW = make_view()
@@ -59,6 +62,12 @@ ROWS = {
     ),
     "written, not created": Row(ATTEMPT, make_seen(), "Creating"),
     "refused by the API server": Row(ATTEMPT, make_seen(refusal=REFUSAL), "Refused"),
+    "its class is gone before its RayJob is there": Row(
+        begun(DEDICATED), make_seen(), "Ended", replace(SETTINGS, classes={})
+    ),
+    "edited to what its class does not permit after a refusal": Row(
+        replace(begun(DEDICATED), run=SECRETIVE.run), make_seen(refusal=REFUSAL), "Ended"
+    ),
     "Kueue holds it": Row(
         begun(DEDICATED), make_seen(ray_job=make_job(suspended=True)), "QueuedByKueue"
     ),
@@ -76,7 +85,7 @@ ROWS = {
 def test_the_first_state_that_holds_is_that_of_the_run(name: str) -> None:
     row = ROWS[name]
 
-    state = derive(facts_of(row.view, row.seen, SETTINGS, later(10)))
+    state = derive(facts_of(row.view, row.seen, row.settings, later(10)))
 
     assert state.name == row.want
 
@@ -92,3 +101,19 @@ def test_a_run_that_is_blocked_between_attempts_has_waited_since_then() -> None:
 
     assert plan.status.phase == "Queued"
     assert plan.status.phase_time == later(60) > NOW
+
+
+def test_an_edit_that_is_not_permitted_blocks_the_run_and_counts_as_no_failure() -> None:
+    view = replace(begun(DEDICATED), run=SECRETIVE.run)
+
+    for at in (40, 41, 100):
+        view, plan = look(view, make_seen(refusal=REFUSAL), at)
+        assert plan.begin is None
+
+    [attempt] = view.status.attempts
+    assert (attempt.outcome, attempt.reason) == ("Preempted", "NotPermitted")
+    accepted = view.status.condition("Accepted")
+    assert accepted
+    assert (accepted.status, accepted.reason) == ("False", "NotPermitted")
+    assert view.status.failures == FailureCounts(preempted=1)
+    assert not view.status.holds("Failed")

@@ -160,6 +160,8 @@ def test_what_a_class_does_not_permit_is_refused_by_name(
     assert refusal
     assert refusal[0] == "NotPermitted"
     assert refusal[1].startswith(want)
+    with pytest.raises(ValueError, match="permits"):
+        render_attempt(view, 1, permitting(**permissions), KEY, ())
 
 
 def test_a_registry_of_another_port_is_another_registry() -> None:
