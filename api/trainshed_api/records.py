@@ -87,19 +87,11 @@ def most_bad_records(
     return most
 
 
-class ColumnTypes(Record):
-    """NumPy types of the numeric columns of a dataset, after its transforms and augmentations."""
-
-    transforms: dict[str, str] = Field(default_factory=dict)
-    augment: dict[str, str] = Field(default_factory=dict)
-
-
 class RunRecord(Record):
     """run.json: what ran, from which spec, code and data.
 
     `code` has the SHA-256 of each file of the user's code, by its path below the working directory,
-    `shuffle` how the rows of each dataset are shuffled, and `types` what a sample of them has;
-    earlier releases wrote none.
+    `shuffle` how the rows of each dataset are shuffled; earlier releases wrote none.
     """
 
     name: str
@@ -111,7 +103,6 @@ class RunRecord(Record):
     machine: MachineRecord
     data: dict[str, DataRecord] = Field(default_factory=dict)
     shuffle: dict[str, ShuffleSpec] = Field(default_factory=dict)
-    types: dict[str, ColumnTypes] = Field(default_factory=dict)
     created_at: AwareDatetime
 
 

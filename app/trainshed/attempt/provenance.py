@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainshed import __version__
-from trainshed.data.sampler.function import types_of
 from trainshed.planning import code
-from trainshed_api.records import ColumnTypes, DataRecord, GitState, MachineRecord, RunRecord
+from trainshed_api.records import DataRecord, GitState, MachineRecord, RunRecord
 
 if TYPE_CHECKING:
     from trainshed.planning.preflight import Prepared
@@ -51,10 +50,6 @@ def run_record(prepared: Prepared, home: Path | None, started: float) -> RunReco
             if plan.source
         },
         shuffle={name: plan.shuffle for name, plan in prepared.plans.items()},
-        types={
-            name: ColumnTypes(transforms=types_of(plan.transforms), augment=types_of(plan.augments))
-            for name, plan in prepared.plans.items()
-        },
         created_at=datetime.fromtimestamp(started, UTC),
     )
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from trainshed.data.loader.ray_readers import is_read_by_one_task
 from trainshed.data.sampler.batch_layout import training_steps
-from trainshed.data.sampler.function import types_of
 from trainshed.data.sampler.sizes import megabytes
 from trainshed.data.sources.arrow_columns import say_stored
 from trainshed.display.formatting import plural, say_plainly
@@ -74,8 +73,8 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int, storage: str) -
         yield "shuffle   files, in a new order each epoch"
     for function in plan.transforms:
         yield f"transform {function.use} ({_kind(function)})"
-    if types := types_of(plan.transforms):
-        said = ", ".join(f"{name} {kind}" for name, kind in list(types.items())[:MOST_COLUMNS])
+    if types := [pair for function in plan.transforms for pair in function.types]:
+        said = ", ".join(f"{name} {kind}" for name, kind in types[:MOST_COLUMNS])
         more = len(types) - MOST_COLUMNS
         yield f"types     {said}{f' and {more} more' if more > 0 else ''} in all rows"
     if plan.task_cpus > 1 or plan.task_memory:

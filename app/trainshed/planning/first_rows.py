@@ -34,7 +34,6 @@ from trainshed.data.sources.fragment_reader import first_rows, reading
 from trainshed.failures import InfrastructureError
 from trainshed_api.data import ALL_COLUMNS
 from trainshed_api.errors import Problem, SpecError, one_of
-from trainshed_api.records import ColumnTypes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,9 +52,6 @@ SAMPLE_ROWS = 32
 # Rows differ along a dataset: as many places are looked at, at all but the first with fewer rows.
 SAMPLE_PLACES = 8
 PLACE_ROWS = 8
-# For all places but the first, whose functions import what they need. A function may take seconds
-# for a row.
-MOST_SECONDS = 10.0
 # One after the other at a place, at which nothing more is looked at.
 MOST_BAD = 100
 
@@ -67,60 +63,42 @@ def measure(  # noqa: PLR0913, PLR0917 - a dataset, what it is for, and what is 
     takes: Takes,
     told: list[BadRecordList],
     label: str,
-    begun_with: ColumnTypes | None = None,
-    clock: Callable[[], float] = time.monotonic,
 ) -> tuple[Measured, Columns | None]:
     """Run a few rows through all functions: what fails here would fail later, on every worker.
 
     Fragments may have no row, or none that is chosen: where no place has one there is no sample.
-
-    Args:
-        draft: a plan of the dataset with its functions.
-        source: its files.
-        seed: of the run, which decides the order in which places are tried.
-        takes: what its batches may be made of.
-        told: grows by what is bad among the rows and may be left out.
-        label: the column of labels.
-        begun_with: types that earlier attempts of the run found.
-        clock: returns seconds; further places are tried for `MOST_SECONDS`.
+    told: grows by what is bad among them and may be left out. label: the column of labels.
     """
     fragments = source.fragments
     places = [fragments[place] for place in spread_out(len(fragments), SAMPLE_PLACES)]
-    first = _transformed(draft, places[0], SAMPLE_ROWS, told)
-    ends = clock() + MOST_SECONDS
-
-    def tried(some: Sequence[Fragment], told: list[BadRecordList]) -> list[_Seen]:
-        """Try places in a seeded order while there is time; return them in their own order."""
-        found = {}
-        for place in np.random.default_rng(seed).permutation(len(some)).tolist():
-            if clock() < ends:
-                found[place] = _transformed(draft, some[place], PLACE_ROWS, told)
-        return [found[place] for place in sorted(found)]
-
-    looked = [first, *tried(places[1:], told)]
-    num_tried = len(looked)
+    looked = [
+        _transformed(draft, fragment, PLACE_ROWS if place else SAMPLE_ROWS, told)
+        for place, fragment in enumerate(places)
+    ]
     keeps_rows = all(num_rows(each.columns) == each.read for each in looked)
     read_bytes = max((each.read_bytes for each in looked), default=0.0)
     growth = 1.0 if draft.is_grouped else _growth(looked)
     grouped = tuple(each.held_bytes for each in looked if draft.is_grouped and each.held_bytes)
     looked = [each for each in looked if num_rows(each.columns)]
     if told and not looked:
-        expected = f"rows that can be used: none of {num_tried} places has one"
+        expected = f"rows that can be used: none of {len(places)} places has one"
         raise SpecError([Problem(draft.field, told[0].first[0].say(), expected)])
     if not looked:
         return Measured(ROW_BYTES, keeps_rows, read_bytes=read_bytes, grouped=grouped), None
     # These tell types alone: sizes are those of the first rows of fragments.
-    inside = tried(_places_inside(places) if draft.transforms or draft.augments else (), [])
+    inside = [
+        _transformed(draft, fragment, PLACE_ROWS, [])
+        for fragment in (_places_inside(places) if draft.transforms or draft.augments else ())
+    ]
     typed = [*looked, *(each for each in inside if num_rows(each.columns))]
-    begun_with = begun_with or ColumnTypes()
-    types = _types_of([each.columns for each in typed], begun_with.transforms)
+    types = _types_of([each.columns for each in typed])
     draft = replace(draft, transforms=with_types(draft.transforms, types))
     typed = [
         each._replace(columns=_settled(draft, each.fragment, each.columns, draft.transforms))
         for each in typed
     ]
     samples = [_augmented(draft, each, seed) for each in typed]
-    augmented_types = _types_of(samples, begun_with.augment)
+    augmented_types = _types_of(samples)
     draft = replace(draft, augments=with_types(draft.augments, augmented_types))
     samples = [
         _settled(draft, each.fragment, sample, draft.augments)
@@ -147,23 +125,18 @@ def measure(  # noqa: PLR0913, PLR0917 - a dataset, what it is for, and what is 
         augmented_types,
         tuple((name, array.dtype.name) for name, array in samples[0].items()),
         num_sorted_labels([each.columns[label] for each in looked if label in each.columns]),
-        len(places) - num_tried,
     )
     return measured, samples[0]
 
 
-def _types_of(tables: Sequence[Columns], known: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Return the types of columns of numbers, each of all tables that have the column.
-
-    known: types that must be held as well.
-    """
+def _types_of(tables: Sequence[Columns]) -> tuple[tuple[str, str], ...]:
+    """Return the types of columns of numbers, each of all tables that have the column."""
     names = dict.fromkeys(name for table in tables for name in table)
     types = {}
     for name in names:
         arrays = [table[name] for table in tables if name in table]
         # Where nothing but NaN was seen the others may be texts.
-        before = [np.empty(0, known[name])] if name in known else []
-        if (kind := common_type([*arrays, *before])) and not all(map(is_nothing, arrays)):
+        if (kind := common_type(arrays)) and not all(map(is_nothing, arrays)):
             types[name] = kind
     return tuple(types.items())
 
@@ -332,16 +305,6 @@ def _good_rows(
         return {}
     finally:
         told += last
-
-
-def left_out_notes(field: str, measured: Measured) -> Iterator[str]:
-    """Yield that functions were not tried at all places, in one note."""
-    if measured.num_left_out:
-        yield (
-            f"{field}.transforms: not tried at {measured.num_left_out} of the places of a sample, "
-            f"for the others took {MOST_SECONDS:g} s. A row there that they do not accept, or "
-            "return with another type, ends the run"
-        )
 
 
 def bad_notes(field: str, told: Sequence[BadRecordList]) -> Iterator[str]:

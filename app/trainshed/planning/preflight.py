@@ -30,7 +30,7 @@ from trainshed.planning.cache_memory import check_disk, check_memory
 from trainshed.planning.class_labels import check_labels, few_labels_met, label_notes
 from trainshed.planning.cluster_capacity import check_capacity, cluster_memory
 from trainshed.planning.executable import find_command
-from trainshed.planning.first_rows import Takes, bad_notes, check_alike, left_out_notes, measure
+from trainshed.planning.first_rows import Takes, bad_notes, check_alike, measure
 from trainshed.planning.holdouts import check_holdouts
 from trainshed.planning.machine import (
     Machine,
@@ -282,8 +282,7 @@ def _plan(  # noqa: PLR0913, PLR0917 - a dataset, and what it is for
     told: list[BadRecordList] = []
     if source:
         label = str(spec.config.get("label", LABEL))
-        begun_with = record.types.get(name) if record else None
-        measured, sample = measure(draft, source, spec.seed, takes, told, label, begun_with)
+        measured, sample = measure(draft, source, spec.seed, takes, told, label)
     plan = plan_dataset(
         name,
         dataset,
@@ -297,8 +296,7 @@ def _plan(  # noqa: PLR0913, PLR0917 - a dataset, and what it is for
         # A run that began with an earlier release has none in its record, and did not shuffle.
         begun_with=record.shuffle.get(name, ShuffleSpec(mode="none")) if record else None,
     )
-    notes = [*bad_notes(field, told), *(left_out_notes(field, measured) if measured else ())]
-    return _Looked(plan, sample, notes)
+    return _Looked(plan, sample, tuple(bad_notes(field, told)))
 
 
 def _trains(name: str, spec: TrainingRunSpec) -> bool:

@@ -2,8 +2,6 @@
 
 import contextlib
 import re
-from dataclasses import replace
-from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -18,21 +16,16 @@ from pydantic import JsonValue
 
 from tests.app.data.builders_plan import FUNCTIONS, MemoryBlocks, grouped_rows, make_pass
 from tests.builders import make_data, make_run
-from trainshed.attempt.provenance import run_record
 from trainshed.data.loader.batches import Feed
 from trainshed.data.sampler.dataset_plan import DatasetPlan
 from trainshed.data.sampler.function import Function, with_types
-from trainshed.data.sampler.sizes import Measured
 from trainshed.data.sources.apply_functions import augment, transform
 from trainshed.data.sources.column_arrays import as_objects
 from trainshed.data.sources.errors import DataError
 from trainshed.planning.explanation import explain_lines
-from trainshed.planning.first_rows import left_out_notes, measure
 from trainshed.planning.preflight import Prepared, RunLocation, prepare
 from trainshed.storage.disk import Disk
-from trainshed.storage.run_folder import RECORD
 from trainshed_api.errors import SpecError
-from trainshed_api.records import ColumnTypes
 
 HERE = __name__
 USE = "spec.data.datasets.train.transforms[0].use"
@@ -95,43 +88,6 @@ def test_row_groups_inside_of_a_file_tell_types_too(group: int, tmp_path: Path) 
 
     assert plan.row_bytes == 8 * 2  # of the first rows alone, with columns id and v
     assert {kind for kind, _ in batches_of(plan, 0)} == {"torch.float64"}
-
-
-def tried(plan: DatasetPlan, seed: int, begun_with: ColumnTypes | None = None) -> Measured:
-    """Try a plan's transform at the first place, and at one more before the time is over."""
-    draft = replace(plan, transforms=with_types(plan.transforms, ()))
-    assert plan.source
-    seconds = count(step=6.0)
-    return measure(
-        draft, plan.source, seed, "numbers", [], "label", begun_with, lambda: next(seconds)
-    )[0]
-
-
-def test_places_are_tried_in_a_seeded_order_while_there_is_time(tmp_path: Path) -> None:
-    write_ids(tmp_path)
-    plan = prepared(tmp_path, transforms=gapped(at=2 * ROWS)).plans["train"]
-
-    seen = [tried(plan, seed) for seed in range(8)]
-
-    assert {dict(each.types)["v"] for each in seen} == {"int64", "float64"}
-    assert [tried(plan, seed).types for seed in range(8)] == [each.types for each in seen]
-    (said,) = left_out_notes(plan.field, seen[0])
-    assert said.startswith("spec.data.datasets.train.transforms: not tried at 2 of the places")
-    known = ColumnTypes(transforms={"v": "float64"})
-    assert {dict(tried(plan, seed, known).types)["v"] for seed in range(8)} == {"float64"}
-
-
-def test_a_resumed_run_has_the_types_that_it_began_with(tmp_path: Path) -> None:
-    write_ids(tmp_path)
-    begun = prepared(tmp_path, transforms=gapped(at=3), augment=gapped(at=3))
-    record = run_record(begun, None, started=0.0)
-    begun.folder.at.write(RECORD, record.model_dump_json(by_alias=True).encode())
-
-    resumed = prepared(tmp_path, transforms=gapped(at=10**6), augment=gapped(at=10**6))
-    plan = resumed.plans["train"]
-
-    assert [dict(each.types)["v"] for each in (*plan.transforms, *plan.augments)] == ["float64"] * 2
-    assert dict(plan.column_types)["v"] == "float64"
 
 
 def test_a_gap_that_no_first_row_had_is_refused_with_column_value_and_function(

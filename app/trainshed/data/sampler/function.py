@@ -79,11 +79,6 @@ def with_types(
     )
 
 
-def types_of(functions: Iterable[Function]) -> dict[str, str]:
-    """Return the types of the numeric columns that functions return."""
-    return {name: kind for each in functions for name, kind in each.types}
-
-
 def are_grouped(functions: Iterable[Function]) -> bool:
     """Return whether one of the functions needs the rows of all files together."""
     return any(function.kind == "groups" for function in functions)

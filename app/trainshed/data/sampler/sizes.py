@@ -80,7 +80,6 @@ class Measured:
         augmented_types: of those after the augmentations.
         columns: types of all columns as they are fed.
         num_sorted_labels: labels seen, if the rows are sorted by them; else 0.
-        num_left_out: positions that were not sampled, for lack of time.
         row_seconds: of the transforms per returned row, at the fastest position.
     """
 
@@ -95,7 +94,6 @@ class Measured:
     augmented_types: tuple[tuple[str, str], ...] = ()
     columns: tuple[tuple[str, str], ...] = ()
     num_sorted_labels: int = 0
-    num_left_out: int = 0
 
     def size(self, rows: int) -> Size:
         """Return the size of this many rows after the transforms, or of the input of groups."""
