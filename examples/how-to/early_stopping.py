@@ -31,13 +31,18 @@ class Patience:
         self.best, self.waited = state["best"], int(state["waited"])
 
 
+def build() -> nn.Module:
+    """Return a network for pictures of 8 x 8 pixels."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 10))
+
+
 def train(config: dict[str, float]) -> None:
     """Train until the loss of the dataset `valid` stops improving."""
-    network = nn.Sequential(nn.Flatten(), nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 10))
-    model = prepare_model(network)
+    model = prepare_model(build())
     optimizer = torch.optim.AdamW(model.parameters(), lr=config["learningRate"])
     patience = Patience(int(config["patience"]))
     run = trainshed.current()
+    run.describe_model(builder=build, predict=predict)
     run.track(model, optimizer, patience=patience)
     for _ in run.epochs():
         for batch in run.batches("train"):
@@ -51,6 +56,11 @@ def train(config: dict[str, float]) -> None:
 def score(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
     """Return the loss of each row."""
     return {"loss": losses(model, batch)}
+
+
+def predict(model: nn.Module, batch: Batch) -> Tensor:
+    """Return the digit of each picture, for `trainshed predict`."""
+    return model(batch["image"].float() / 255).argmax(dim=1)
 
 
 def losses(model: nn.Module, batch: Batch) -> Tensor:

@@ -16,7 +16,7 @@ def write_shapes(folder: Path, rows: int = 1000) -> None:
     """Write train/ and test/ with the columns `image` (PNG) and `boxes` (x, y, side of each)."""
     rng = np.random.default_rng(0)
     for part, count in (("train", rows), ("test", rows // 5)):
-        (folder / part).mkdir(parents=True)
+        (folder / part).mkdir(parents=True, exist_ok=True)
         pictures, boxes = zip(*(draw(rng) for _ in range(count)), strict=True)
         table = pa.table({"image": list(pictures), "boxes": pa.array(boxes)})
         pq.write_table(table, folder / part / "a.parquet", row_group_size=200)

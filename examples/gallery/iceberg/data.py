@@ -18,7 +18,8 @@ def make_table(flights: Path, warehouse: Path) -> None:
     columns = ["distance", "hour", "late"]
     rows = pa.concat_tables(pq.read_table(file, columns=columns) for file in files)
     catalog.create_namespace_if_not_exists("shop")
-    catalog.create_table("shop.flights", schema=rows.schema).append(rows)
+    if not catalog.table_exists("shop.flights"):
+        catalog.create_table("shop.flights", schema=rows.schema).append(rows)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ HOURS = 24 * 60
 def write_power(folder: Path) -> None:
     """Write a file for each meter: `load` follows the hour of the day, `next` is an hour later."""
     rng = np.random.default_rng(0)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for meter in range(8):
         hours = np.arange(HOURS + 1)
         daily = np.sin(2 * np.pi * (hours + 3 * meter) / 24)
