@@ -3,15 +3,15 @@
     python -m hack.pages docs/gallery/detection.md docs/how-to/resume.md
 
 `make gallery NAME=detection` runs one page of the gallery or of the how-tos, `make gallery` all of
-them but those whose packages are not installed. In a page `...` stands for any lines, or for the
-end of a line. Numbers may differ by a tenth, as sums of floats differ between machines. The picture
-that a page shows is the first chart of the report of its last run.
+them but those with a line `<!-- needs: a bucket -->`, which run only by name. In a page `...`
+stands for any lines, or for the end of a line. Numbers may differ by a tenth, as sums of floats
+differ between machines. The picture that a page shows is the first chart of the report of its last
+run.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import math
 import os
 import pty
@@ -78,21 +78,25 @@ def first_chart(report: str) -> str:
 
 
 def run_page(page: Path) -> list[str]:
-    """Run the commands of a page in an empty TRAINSHED_HOME; return the lines that are missing."""
+    """Run the commands of a page in an empty TRAINSHED_HOME until one fails.
+
+    Returns:
+        What differs from the page: its lines that are missing, and the exit code of a failure.
+    """
     commands, shown = shown_session(page)
     with tempfile.TemporaryDirectory(prefix="trainshed-page-") as home:
-        printed = _run(commands, home)
+        code, printed = run_commands(commands, home)
         reports = sorted(
             Path(home).glob("runs/local/*/report.html"), key=lambda f: f.stat().st_mtime
         )
         picture = page.with_suffix(".svg")
-        if reports and picture.name in page.read_text("utf-8"):
+        if code == 0 and reports and picture.name in page.read_text("utf-8"):
             picture.write_text(first_chart(reports[-1].read_text("utf-8")))
-    return missing_lines(shown, printed)
+    return [*missing_lines(shown, printed), *([f"exit code {code}"] if code else [])]
 
 
-def _run(commands: list[str], home: str) -> str:
-    """Return what commands print on a terminal, which the command line writes for people."""
+def run_commands(commands: list[str], home: str) -> tuple[int, str]:
+    """Return the exit code of commands, and what they print on a terminal, as for people."""
     printed: list[bytes] = []
 
     def read(terminal: int) -> bytes:
@@ -101,33 +105,39 @@ def _run(commands: list[str], home: str) -> str:
 
     search = f"PATH={Path(sys.executable).parent}:{os.environ['PATH']}"
     settings = [search, f"TRAINSHED_HOME={home}", "TERM=dumb", "COLUMNS=160"]
-    pty.spawn(["env", f"--chdir={ROOT}", *settings, "bash", "-c", "\n".join(commands)], read)
-    return _CONTROL.sub("", b"".join(printed).decode(errors="replace"))
+    bash = ["bash", "-e", "-o", "pipefail", "-c", "\n".join(commands)]
+    status = pty.spawn(["env", f"--chdir={ROOT}", *settings, *bash], read)
+    text = _CONTROL.sub("", b"".join(printed).decode(errors="replace"))
+    return os.waitstatus_to_exitcode(status), text
 
 
-def missing_package(page: Path) -> str | None:
-    """Return a package that a page lets its reader add, if it is not installed."""
-    added = re.findall(r'make add PACKAGES="?([a-z ]+)', page.read_text("utf-8"))
-    names = " ".join(added).split()
-    return next((name for name in names if importlib.util.find_spec(name) is None), None)
+def needs_of(page: Path) -> str | None:
+    """Return what the commands of a page need besides the clone."""
+    found = re.search(r"^<!-- needs: (.*) -->$", page.read_text("utf-8"), re.MULTILINE)
+    return found and found[1]
 
 
-def main() -> int:
+def main(argv: list[str] | None = None) -> int:
     """Run pages; return 1 if one of them shows what its commands do not print."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("pages", nargs="*", type=Path)
     parser.add_argument("--name", default="", help="the page of this name")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     missing: dict[str, list[str]] = {}
-    for page in arguments.pages or list_pages(arguments.name):
-        if package := missing_package(page):
-            print(f"=== {page.stem}: skipped, {package} is not installed", flush=True)
+    pages = arguments.pages or list_pages(arguments.name)
+    if not pages:
+        names = ", ".join(page.stem for page in list_pages())
+        parser.error(f"--name: got {arguments.name}; expected one of {names}.")
+    is_named = bool(arguments.pages or arguments.name)
+    for page in pages:
+        if not is_named and (needs := needs_of(page)):
+            print(f"=== {page.stem}: skipped, needs {needs}; NAME={page.stem} runs it", flush=True)
             continue
         started = time.monotonic()
         missing[page.stem] = run_page(page.resolve())
         print(f"=== {page.stem}: {time.monotonic() - started:.0f} s", flush=True)
     for name, lines in missing.items():
-        print(f"{name}: {'as shown' if not lines else f'not printed: {lines}'}")
+        print(f"{name}: {'as shown' if not lines else f'not as shown: {lines}'}")
     return int(any(missing.values()))
 
 

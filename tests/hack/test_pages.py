@@ -6,7 +6,15 @@ from xml.etree import ElementTree
 
 import pytest
 
-from hack.pages import first_chart, is_alike, list_pages, missing_lines, shown_session
+from hack.pages import (
+    first_chart,
+    is_alike,
+    list_pages,
+    main,
+    missing_lines,
+    run_commands,
+    shown_session,
+)
 from tests.bundle.repository import ROOT
 from trainshed_api.loading import load_file
 
@@ -46,6 +54,29 @@ def test_a_session_is_commands_and_what_they_print(tmp_path: Path) -> None:
     assert shown_session(page) == (["make run"], ["loss 0.5"])
 
 
+def test_the_commands_of_a_page_end_at_the_first_failure(tmp_path: Path) -> None:
+    assert run_commands(["echo one", "false", "echo two"], str(tmp_path)) == (1, "one\n")
+
+
+def test_an_unknown_page_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["--name", "detektion"])
+    assert "--name: got detektion; expected one of bucket, cpu-nodes," in capsys.readouterr().err
+
+
+def test_a_page_that_needs_more_than_the_clone_runs_only_by_name(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- needs: a bucket -->\n```console\n$ echo one\none\n```\n")
+    monkeypatch.setattr("hack.pages.list_pages", lambda _: [page])
+
+    main([])
+    assert capfd.readouterr().out == "=== page: skipped, needs a bucket; NAME=page runs it\n"
+    main(["--name", "page"])
+    assert capfd.readouterr().out.endswith("page: as shown\n")
+
+
 def test_a_picture_is_the_first_chart_with_the_colors_of_the_report() -> None:
     chart = first_chart(2 * '<svg class="chart" viewBox="0 0 9 9"><line class="axis"/></svg>')
 
@@ -57,9 +88,10 @@ def test_a_picture_is_the_first_chart_with_the_colors_of_the_report() -> None:
 
 
 @pytest.mark.parametrize("page", list_pages(), ids=lambda page: page.stem)
-def test_a_page_begins_with_commands(page: Path) -> None:
-    commands, _ = shown_session(page)
+def test_a_page_begins_with_commands_and_shows_what_they_print(page: Path) -> None:
+    commands, shown = shown_session(page)
     assert commands
+    assert shown
 
 
 def test_pages_link_all_files_of_their_examples() -> None:
