@@ -99,13 +99,21 @@ def _set_image_and_environment(spec: JsonObject, run: TrainingRunResource) -> No
         source.model_dump(mode="json", by_alias=True, exclude_none=True)
         for source in run.spec.env_from
     ]
-    for template in _pod_templates(spec):
+    containers = [
+        container
+        for template in _pod_templates(spec)
         # The first is Ray's; others are sidecars.
-        for container in objects(as_object(template.get("spec")).get("containers"))[:1]:
-            if run.spec.image:
-                container["image"] = run.spec.image
-            if own:
-                container["envFrom"] = [*own, *objects(container.get("envFrom"))]
+        for container in objects(as_object(template.get("spec")).get("containers"))[:1]
+    ]
+    if run.spec.image and spec.get("enableInTreeAutoscaling"):
+        # Else KubeRay runs its autoscaler, which has a token for Kubernetes, in the head's image.
+        options = as_object(spec.get("autoscalerOptions"))
+        spec["autoscalerOptions"] = {"image": containers[0].get("image"), **options}
+    for container in containers:
+        if run.spec.image:
+            container["image"] = run.spec.image
+        if own:
+            container["envFrom"] = [*own, *objects(container.get("envFrom"))]
 
 
 def _label_pods(spec: JsonObject, run: str) -> None:

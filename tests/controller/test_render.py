@@ -135,6 +135,22 @@ def test_image_and_environment_of_a_run_reach_every_ray_container_of_its_cluster
     assert sidecar == {"name": "sidecar", "image": "s"}
 
 
+def test_the_autoscaler_of_kuberay_keeps_the_image_of_the_class() -> None:
+    spec = copy.deepcopy(CLASS_SPEC)
+    [head] = objects(part(spec, "headGroupSpec", "template", "spec", "containers"))
+    head["image"] = "ray:1"
+    spec["enableInTreeAutoscaling"] = True
+    spec["autoscalerOptions"] = {"idleTimeoutSeconds": 9}
+    settings = replace(
+        SETTINGS, classes={"default": ClusterClass("default", spec, {**PERMISSIONS})}
+    )
+
+    job = render_attempt(make_view(cluster={"dedicated": {}}, image=IMAGE), 1, settings, KEY, ())
+
+    options = part(job, "spec", "rayClusterSpec", "autoscalerOptions")
+    assert options == {"image": "ray:1", "idleTimeoutSeconds": 9}
+
+
 @pytest.mark.parametrize(
     ("permissions", "want"),
     [
