@@ -153,9 +153,10 @@ class Cluster(Connection):
 
     async def delete_cluster(self, namespace: str, name: str) -> bool:
         """Delete a RayCluster; return whether it was there."""
-        uid = await self.uid_of(CLUSTERS, namespace, name)
-        if uid:
-            with contextlib.suppress(GoneError, ConflictError):
+        uid = ""
+        with contextlib.suppress(GoneError, ConflictError):  # the kind itself may be gone
+            uid = await self.uid_of(CLUSTERS, namespace, name)
+            if uid:
                 await self._delete(path_of(CLUSTERS, namespace, name), uid)
         return bool(uid)
 

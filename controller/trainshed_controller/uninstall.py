@@ -3,7 +3,8 @@
 Runs while the controller and KubeRay still live: live runs stop after a checkpoint and stay
 suspended, so that a later installation starts nothing by itself. Then the controller goes, and the
 RayJobs while KubeRay can still take its finalizer off them.
-A RayCluster with state in Redis goes then, too.
+A RayCluster with state in Redis goes then, too: the hook fails while it is left, so that KubeRay's
+operator stays.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from trainshed_api.names import SECONDS_AFTER_GRACE
 from trainshed_controller.clock import Clock
 from trainshed_controller.cluster import Cluster
 from trainshed_controller.depth import allow_deep_objects
-from trainshed_controller.errors import ApiError, GoneError
+from trainshed_controller.errors import ApiError, GoneError, RefusedError
 from trainshed_controller.settings import SettingsError, read_platform
 from trainshed_controller.status import open_attempt
 
@@ -37,6 +38,8 @@ DEPLOYMENT = "TRAINSHED_CONTROLLER_DEPLOYMENT"
 REDIS_CLUSTER = "TRAINSHED_CONTROLLER_REDIS_CLUSTER"
 # What a stop takes beyond the grace of the run, and what its RayJob takes to go.
 _STOP_SECONDS, _JOBS_SECONDS = SECONDS_AFTER_GRACE + 30.0, 45.0
+# What KubeRay takes to end the Pods of a RayCluster and to remove its state from Redis.
+_REDIS_SECONDS = 90.0
 # Helm waits longer than the hook may take, for its Pod has to start.
 _HELM_SECONDS = 60
 _MOST_TRIES, _MOST_AT_ONCE = 5, 10
@@ -46,7 +49,7 @@ Thing = TypeVar("Thing")
 
 
 class TimeError(Exception):
-    """The hook has less time than runs may need; nothing was touched."""
+    """The hook has less time than what it removes may need."""
 
 
 @dataclass
@@ -70,10 +73,11 @@ class Removal:
         """Stop all runs and the controller, and delete the RayJobs of runs.
 
         What one run refuses keeps nobody else up: it is told. Raises TimeError before anything is
-        stopped, ApiError where the API server does not answer for as long as there is time.
+        stopped or where the RayCluster is left, ApiError where the API server does not answer for
+        as long as there is time.
         """
         end = self.clock.monotonic() + self.platform.uninstall_seconds
-        runs_end = end - _JOBS_SECONDS
+        runs_end = end - self._seconds_after_runs
         self._refuse_impatience(await self._insist(self._runs, end))
         late = "not all runs stopped in time; their RayJobs are deleted"
         await self._repeat(lambda: self._suspend_runs(runs_end), runs_end, late)
@@ -81,26 +85,43 @@ class Removal:
         late = "RayJobs are left: does KubeRay's operator run?"
         await self._repeat(lambda: self._delete_jobs(end), end, late)
         if self.redis_cluster:
-            late = "the RayCluster is left: does KubeRay's operator run, and does Redis answer?"
-            await self._repeat(self._delete_redis_cluster, end, late)
+            late = f"RayCluster {self.redis_cluster} is left"
+            if not await self._repeat(self._delete_redis_cluster, end, late):
+                raise TimeError(
+                    f"{late}: KubeRay did not remove its state from Redis in time. See whether "
+                    "KubeRay's operator runs and Redis answers, then repeat helm uninstall; or "
+                    f"give up the state: {self._release_command}"
+                )
         for name, errors in self._refused.items():
             log.warning(
                 "%s could not be suspended, a later installation starts it: %s", name, errors[-1]
             )
 
+    @property
+    def _seconds_after_runs(self) -> float:
+        return _JOBS_SECONDS + (_REDIS_SECONDS if self.redis_cluster else 0.0)
+
+    @property
+    def _release_command(self) -> str:
+        return (
+            f"kubectl -n {self.platform.namespace} patch raycluster {self.redis_cluster} "
+            """--type merge --patch '{"metadata":{"finalizers":null}}'"""
+        )
+
     def _refuse_impatience(self, runs: list[RunView]) -> None:
         have = self.platform.uninstall_seconds
+        beyond = _STOP_SECONDS + self._seconds_after_runs
         graces = (
             (view.run.spec.grace_period_seconds, view.path)
             for view in runs
             if view.run and open_attempt(view.status)
         )
-        patient = [each for each in graces if each[0] > have - _STOP_SECONDS - _JOBS_SECONDS]
+        patient = [each for each in graces if each[0] > have - beyond]
         for grace, name in patient:
             log.error("%s: gracePeriodSeconds is %d", name, grace)
         if patient:
             grace, name = max(patient, key=lambda each: each[0])
-            need = grace + _STOP_SECONDS + _JOBS_SECONDS
+            need = grace + beyond
             others = f" (and {len(patient) - 1} more, named above)" if len(patient) > 1 else ""
             raise TimeError(
                 f"stopping {name}{others} may take {need:.0f} seconds and this hook has "
@@ -110,13 +131,14 @@ class Removal:
                 f"--timeout={need + _HELM_SECONDS:.0f}s"
             )
 
-    async def _repeat(self, act: Callable[[], Awaitable[bool]], end: float, late: str) -> None:
-        """Do it until it says that nothing is left, or there is no time: then log that."""
+    async def _repeat(self, act: Callable[[], Awaitable[bool]], end: float, late: str) -> bool:
+        """Do it until nothing is left, and return True; log `late` where there is no time."""
         while await self._insist(act, end):
             if self.clock.monotonic() >= end:
                 log.warning(late)
-                return
+                return False
             await asyncio.sleep(self.look_seconds)
+        return True
 
     async def _suspend_runs(self, end: float) -> bool:
         """Suspend what is not, first what runs; return whether to look again."""
@@ -153,7 +175,17 @@ class Removal:
             await self.cluster.scale_to_zero(self.platform.namespace, self.deployment)
 
     async def _delete_redis_cluster(self) -> bool:
-        return await self.cluster.delete_cluster(self.platform.namespace, self.redis_cluster)
+        try:
+            return await self.cluster.delete_cluster(self.platform.namespace, self.redis_cluster)
+        except RefusedError as error:  # roles that the platform applied for an older release
+            log.warning(
+                "RayCluster %s was not deleted, its state stays in Redis: %s. If KubeRay's "
+                "finalizer keeps it: %s",
+                self.redis_cluster,
+                error,
+                self._release_command,
+            )
+            return False
 
     async def _delete_jobs(self, end: float) -> bool:
         """Return whether there are RayJobs that belong to runs; others are nobody's business.

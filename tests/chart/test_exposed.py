@@ -127,7 +127,7 @@ def test_the_hook_deletes_the_cluster_whose_state_is_in_redis(renderer: Renderer
         return "TRAINSHED_CONTROLLER_REDIS_CLUSTER" in str(hook), bool(rights)
 
     assert variables_and_rights(*REDIS) == (True, True)
-    assert variables_and_rights() == (False, False)
+    assert variables_and_rights() == (False, True), "roles that the platform applied may be older"
 
 
 def test_the_head_alone_reaches_redis(renderer: Renderer) -> None:

@@ -32,12 +32,14 @@ class Site(ApiServer):
 
     Attributes:
         deaf: requests, as METHOD plural/name, that fail, and how often.
+        deaf_with: the status that they fail with.
         vanishing: runs that are deleted as soon as they have been listed.
         stubborn: runs whose driver does not stop.
         replicas: of the controller's Deployment; None where there is none.
     """
 
     deaf: dict[str, int] = field(default_factory=dict)
+    deaf_with: HTTPStatus = HTTPStatus.INTERNAL_SERVER_ERROR
     vanishing: set[str] = field(default_factory=set)
     stubborn: set[str] = field(default_factory=set)
     replicas: int | None = 1
@@ -64,7 +66,7 @@ class Site(ApiServer):
         what = f"{request.method} {plural}/{name}"
         if self.deaf.get(what, 0):
             self.deaf[what] -= 1
-            raise Refused(HTTPStatus.INTERNAL_SERVER_ERROR, "not now")
+            raise Refused(self.deaf_with, "not now")
         if name == "scale":
             return self._scale()
         said = super().answer(request)
@@ -142,17 +144,43 @@ def test_a_cluster_with_state_in_redis_is_deleted_and_others_stay() -> None:
     assert site.is_suspended("live")
 
 
-def test_a_cluster_that_stays_in_its_finalizer_is_reported(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_cluster_that_stays_in_its_finalizer_fails_the_hook() -> None:
     site = Site(deaf={"DELETE rayclusters/trainshed": 3})
     held: JsonObject = {"name": "trainshed", "namespace": "team", "finalizers": ["ray.io/redis"]}
     site.put("rayclusters", {"metadata": held})
 
-    remove(site, redis_cluster="trainshed")
+    with pytest.raises(TimeError, match=r"kubectl -n team patch raycluster trainshed --type merge"):
+        remove(site, redis_cluster="trainshed")
 
     assert site.names("rayclusters") == ["trainshed"]
-    assert "the RayCluster is left: does KubeRay's operator run" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (HTTPStatus.NOT_FOUND, ""),  # the CRDs of KubeRay are gone
+        (HTTPStatus.FORBIDDEN, "kubectl -n team patch raycluster trainshed --type merge"),
+    ],
+)
+def test_a_cluster_that_cannot_be_listed_does_not_stop_the_uninstall(
+    answer: HTTPStatus, says: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    site = Site(deaf={"GET team/rayclusters": 100_000}, deaf_with=answer)
+
+    remove(site, redis_cluster="trainshed")
+
+    assert says in caplog.text
+
+
+def test_a_cluster_with_state_in_redis_has_time_of_its_own() -> None:
+    site = Site()
+    site.add_run("live", OPEN, gracePeriodSeconds=61)
+
+    with pytest.raises(TimeError, match="may take 241 seconds and this hook has 240"):
+        remove(site, redis_cluster="trainshed")
+
+    remove(site)
+    assert site.is_suspended("live")
 
 
 def test_the_controller_lives_until_runs_have_stopped() -> None:
