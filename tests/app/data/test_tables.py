@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from trainshed.data.loader.row_tables import LARGE_ROW_BYTES, ArrivingRows, Rows
 from trainshed.data.loader.table_streams import recut
 from trainshed.data.sources.arrow_columns import in_tables
-from trainshed.data.sources.column_arrays import Columns, as_column, join
+from trainshed.data.sources.column_arrays import Array, Columns, as_column, join
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.fragment_reader import Table
 
@@ -62,11 +62,38 @@ def test_rows_are_used_while_others_arrive() -> None:
         assert fetched[-1] == last
 
 
+@pytest.mark.parametrize("others", [np.ones((2, 2), "float32"), np.ones((2, 3), "int64")])
+def test_rows_have_the_same_shape_and_type_after_all_have_arrived(others: Array) -> None:
+    tables: list[Columns] = [{"x": np.ones((2, 3), "float32")}, {"x": others}]
+    rows = ArrivingRows(iter(tables), np.arange(4))
+
+    def batches() -> list[tuple[str, tuple[int, ...]]]:
+        arrays = [rows.table(np.asarray(wanted))[0]["x"] for wanted in ([1, 0], [3, 2])]
+        return [(array.dtype.name, array.shape) for array in arrays]
+
+    first = batches()
+
+    assert first == [("float32", (2, 3)), (others.dtype.name, others.shape)]
+    assert batches() == first
+
+
 def test_rows_that_do_not_arrive_are_an_error() -> None:
     rows = ArrivingRows(iter([{"x": np.arange(4)}]), np.arange(6))
 
     with pytest.raises(RuntimeError, match="4 rows came, 6 were to"):
         rows.table(np.asarray([5]))
+
+
+def test_a_stream_that_failed_has_the_same_error_in_the_next_pass() -> None:
+    def tables() -> Iterator[Columns]:
+        yield {"x": np.arange(4)}
+        raise DataError("a row that cannot be read")
+
+    rows = ArrivingRows(tables(), np.arange(8))
+
+    for _ in range(2):
+        with pytest.raises(DataError, match="a row that cannot be read"):
+            rows.table(np.asarray([5]))
 
 
 @given(LISTS, st.integers(1, 4), st.randoms())

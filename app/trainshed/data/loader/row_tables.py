@@ -97,7 +97,9 @@ class Rows:
 
 
 class ArrivingRows:
-    """Rows that can be used while later ones arrive; once all are there they are compact.
+    """Rows that can be used while later ones arrive, and have the same shapes and types after.
+
+    Once all are there they are in one table, unless it would change a shape or a type.
 
     Args:
         tables: the parts, in order.
@@ -109,6 +111,7 @@ class ArrivingRows:
         self._tables: list[Columns] = []
         self._ends = [0]  # of each table, after that of none
         self._whole: Rows | None = None
+        self._error: Exception | None = None
         # A pass that was left may still wait for a table.
         self._lock = threading.Lock()
 
@@ -120,8 +123,14 @@ class ArrivingRows:
         """
         first, last = (int(wanted.min()), int(wanted.max())) if len(wanted) else (0, 0)
         with self._lock:
-            while self._whole is None and not (self._tables and last < self._ends[-1]):
-                self._receive()
+            if self._error:
+                raise self._error
+            try:
+                while self._whole is None and not (self._tables and last < self._ends[-1]):
+                    self._receive()
+            except Exception as error:
+                self._error = error  # an iterator that has raised ends, which would hide why
+                raise
             if self._whole is not None:
                 return self._whole.table(wanted)
             begin, end = bisect_right(self._ends, first) - 1, bisect_right(self._ends, last)
@@ -134,9 +143,22 @@ class ArrivingRows:
         if table is not None:
             self._tables.append(table)
             self._ends.append(self._ends[-1] + num_rows(table))
-        if table is None or self._ends[-1] == len(self._ids):
+            if self._ends[-1] < len(self._ids):
+                return
+        self._coming = iter(())
+        forms = {
+            tuple((name, array.dtype, array.shape[1:]) for name, array in each.items())
+            for each in self._tables
+            if num_rows(each)
+        }
+        if len(forms) > 1 and self._ends[-1] == len(self._ids):
+            # Copies, as the tables may be views of the object store.
+            self._tables = [
+                {name: array.copy() for name, array in each.items()} for each in self._tables
+            ]
+        else:
             self._whole = Rows(self._tables, self._ids).compact()
-            self._tables, self._coming = [], iter(())
+            self._tables = []
 
 
 def _put(taken: Array, at: Indices, array: Array, wanted: Indices) -> None:
