@@ -195,12 +195,11 @@ def _place(key: StageKey) -> tuple[int, str]:
 
 
 def _is_streaming(plan: DatasetPlan, key: StageKey) -> bool:
-    """Say whether a stage is one of every epoch, and of work."""
+    """Return whether a stage is work that is done while workers train."""
     part = {each.name: each for each in (plan, *plan.parts)}.get(key.dataset)
     if part is None or key.stage in (COUNT, FILL, STARVED, WAIT):
         return False
     # What fills a cache is done once; one on disk is read in every epoch.
-    is_once = part.is_filled or part.cache == "workers"
     if key.stage == READ:
-        return not is_once or part.cache == "disk"
-    return not (is_once and key.stage.startswith(TRANSFORMS))
+        return not part.is_filled or part.cache == "disk"
+    return not (part.is_filled and key.stage.startswith(TRANSFORMS))

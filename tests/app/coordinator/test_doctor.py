@@ -197,6 +197,11 @@ CASES = {
         spending(fill=80.0, read=8.0, deal=0.1, batch=0.001, wait=46.0),
         ("read", "needs 8 ms a row on 2 CPUs for data = 247 rows/s", "set data.cpus to 5"),
     ),
+    "a slow transform of rows that workers keep": Case(
+        {"cache": "workers", "transforms": [{"use": "my:decode", "kind": "rows"}]},
+        spending(read=0.01, transform=8.1, deal=0.02, batch=0.001, wait=46.0, starved=46.0),
+        ("transforms[0]", "transform my:decode needs 8.1 ms", "set data.cpus to 5"),
+    ),
     "a sort in each epoch": Case(
         {"cache": "none", "shuffle": {"mode": "global"}},
         spending(read=0.1, deal=0.1, batch=0.01, wait=1.0),
