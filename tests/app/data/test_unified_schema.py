@@ -1,7 +1,7 @@
 """Files whose types differ are one dataset, read with types that hold the values of each."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from io import StringIO
@@ -253,18 +253,42 @@ def test_a_decimal_beside_floats_is_read_if_they_keep_its_digits(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("kind", "price", "other"),
+    ("kind", "price"), [((38, 18), "0.1"), ((38, 18), "1234.10"), ((22, 12), "123456.1")]
+)
+def test_zeros_after_the_digits_of_a_decimal_do_not_count(
+    kind: tuple[int, int], price: str, tmp_path: Path
+) -> None:
+    write_prices(tmp_path, [Decimal(price)], [0.5], pa.decimal128(*kind))
+
+    read = values_of(read_all(open_files(tmp_path, "parquet")))
+
+    assert read["v"] == [float(price), 0.5]
+
+
+def nested(make: Callable[[pa.DataType], pa.DataType], value: object) -> tuple[pa.Array, pa.Array]:
+    """Return nested decimals, and nested floats."""
+    return pa.array([value], make(pa.decimal128(38, 18))), pa.array([None], make(pa.float64()))
+
+
+@pytest.mark.parametrize(
+    ("make", "value"),
     [
-        (pa.list_(pa.decimal128(5, 1)), [Decimal("0.1")], [0.5]),
-        (pa.struct([("p", pa.decimal128(5, 1))]), {"p": Decimal("0.1")}, {"p": 0.5}),
+        (pa.list_, lambda number: [number, None]),
+        (pa.large_list, lambda number: [number]),
+        (lambda kind: pa.struct([("p", pa.list_(kind))]), lambda number: {"p": [number]}),
     ],
 )
-def test_decimals_inside_of_lists_and_structs_do_not_become_floats(
-    kind: pa.DataType, price: object, other: object, tmp_path: Path
+def test_decimals_inside_of_lists_and_structs_become_the_nearest_floats(
+    make: Callable[[pa.DataType], pa.DataType], value: Callable[[object], object], tmp_path: Path
 ) -> None:
-    write_prices(tmp_path, [price], [other], kind)
+    decimals, floats = nested(make, value(Decimal("1234.10")))
+    write_parquet(tmp_path, {"v": decimals}, {"v": floats})
+    read = values_of(read_all(open_files(tmp_path, "parquet")))
+    assert read["v"] == [value(1234.1), None]
 
-    with pytest.raises(DataError, match=r"0\.parquet.*: column v of .*decimal"):
+    decimals, floats = nested(make, value(Decimal("0.123456789012345678")))
+    write_parquet(tmp_path, {"v": decimals}, {"v": floats})
+    with pytest.raises(DataError, match=r"0\.parquet.*: column v of .*decimal with more digits"):
         read_all(open_files(tmp_path, "parquet"))
 
 

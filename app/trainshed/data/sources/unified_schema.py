@@ -10,12 +10,13 @@ from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from trainshed.data.sources.errors import DataError, on_one_line
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
 
 class FileSchema(NamedTuple):
@@ -157,9 +158,9 @@ def _misfit(stored: dict[pa.Field, str], field: str, remedy: str) -> Problem:
 
 def _cast(array: pa.ChunkedArray, field: pa.Field, path: str) -> pa.ChunkedArray:
     try:
-        if _rounds(array.type, field.type):
-            return _as_floats(array, field.type)
-        return array.cast(field.type)
+        # Arrow's own conversion to floats is off by one in the last digit, as of 1234.10.
+        found = array.cast(as_texts(array.type, pa.types.is_decimal)).cast(field.type)
+        _refuse_lost_digits(array, found)
     except pa.ArrowException as error:
         said = on_one_line(error)
         raise DataError(
@@ -167,28 +168,37 @@ def _cast(array: pa.ChunkedArray, field: pa.Field, path: str) -> pa.ChunkedArray
             f"{field.type}, the common type of all files, holds exactly. Leave the column out by "
             "read.columns, or write it with one type in all files."
         ) from error
+    return found
 
 
-def _rounds(kind: pa.DataType, wanted: pa.DataType) -> bool:
-    """Return whether decimals, also inside of lists and structs, become floats."""
-    if pa.types.is_decimal(kind):
-        return bool(pa.types.is_floating(wanted))
+def as_texts(kind: pa.DataType, chosen: Callable[[pa.DataType], bool]) -> pa.DataType:
+    """Return a type with texts instead of chosen types, also inside of lists and structs."""
+    if chosen(kind):
+        return pa.string()
+    if pa.types.is_list(kind):
+        return pa.list_(as_texts(kind.value_type, chosen))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(as_texts(kind.value_type, chosen))
     if pa.types.is_struct(kind):
-        return any(_rounds(each.type, wanted.field(each.name).type) for each in kind)
-    return any(
-        _rounds(kind.field(number).type, wanted.field(number).type)
-        for number in range(kind.num_fields)
-    )
+        return pa.struct([each.with_type(as_texts(each.type, chosen)) for each in kind])
+    return kind
 
 
-def _as_floats(decimals: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
-    """Return decimals as the nearest floats.
+def _refuse_lost_digits(array: pa.ChunkedArray, found: pa.ChunkedArray) -> None:
+    """Refuse decimals that became floats whose shortest texts are other numbers.
 
     Raises:
-        pyarrow.ArrowException: if floats do not keep all digits, or decimals are inside of lists.
+        pyarrow.ArrowInvalid: if there is one, also inside of lists and structs.
     """
-    # Arrow's own conversion is off by one in the last digit, as of 1234.10.
-    floats = decimals.cast(pa.string()).cast(wanted)
-    if not floats.cast(decimals.type).equals(decimals):
-        raise pa.ArrowInvalid("a decimal with more digits than floats have")
-    return floats
+    kind = array.type
+    if pa.types.is_struct(kind):
+        for each in kind:
+            _refuse_lost_digits(
+                pc.struct_field(array, each.name), pc.struct_field(found, each.name)
+            )
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        _refuse_lost_digits(pc.list_flatten(array), pc.list_flatten(found))
+    elif pa.types.is_decimal(kind) and pa.types.is_floating(found.type):
+        exact = pa.decimal256(76, kind.scale)
+        if not found.cast(pa.string()).cast(exact).equals(array.cast(exact)):
+            raise pa.ArrowInvalid("a decimal with more digits than floats have")

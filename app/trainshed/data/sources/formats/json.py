@@ -37,7 +37,6 @@ from trainshed.data.sources.formats.salvage import (
     shared,
 )
 from trainshed.data.sources.formats.shared_types import (
-    as_texts,
     declared,
     parsed_as,
     refuse_inexact,
@@ -46,6 +45,7 @@ from trainshed.data.sources.formats.shared_types import (
     shared_schema,
     told_types,
 )
+from trainshed.data.sources.unified_schema import as_texts
 from trainshed.storage.byte_ranges import WHOLE
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import JsonOptions

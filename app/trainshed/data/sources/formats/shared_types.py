@@ -15,7 +15,12 @@ import pyarrow.compute as pc
 
 from trainshed.data.sources.arrow_columns import becomes_floats
 from trainshed.data.sources.column_arrays import MOST_EXACT
-from trainshed.data.sources.unified_schema import FileSchema, refuse_twins, unified_schema
+from trainshed.data.sources.unified_schema import (
+    FileSchema,
+    as_texts,
+    refuse_twins,
+    unified_schema,
+)
 from trainshed_api.errors import Problem, SpecError, one_of
 
 if TYPE_CHECKING:
@@ -307,14 +312,3 @@ def _as_said(files: Sequence[FileSchema], types: Mapping[str, ColumnType]) -> li
         return each
 
     return [FileSchema(path, pa.schema(map(said, schema))) for path, schema in files]
-
-
-def as_texts(kind: pa.DataType, chosen: Callable[[pa.DataType], bool]) -> pa.DataType:
-    """Return a type with texts instead of chosen types, also inside of lists and structs."""
-    if chosen(kind):
-        return pa.string()
-    if pa.types.is_list(kind):
-        return pa.list_(as_texts(kind.value_type, chosen))
-    if pa.types.is_struct(kind):
-        return pa.struct([each.with_type(as_texts(each.type, chosen)) for each in kind])
-    return kind
