@@ -458,6 +458,24 @@ def test_lines_that_end_as_on_a_macintosh_are_refused(tmp_path: Path, text: str)
         open_files(tmp_path, "csv", {"multiline": True})
 
 
+@pytest.mark.parametrize(
+    ("text", "options", "want"),
+    [
+        ('"first\r\nname",b\r\n1,2\r\n', {}, {"first\r\nname": [1], "b": [2]}),
+        ('"x\r\ny",1\r\n', {"header": False}, {"f0": ["x\r\ny"], "f1": [1]}),
+        ('"x\ry",b\n1,2\n', {}, {"x\ry": [1], "b": [2]}),
+    ],
+)
+def test_a_first_record_may_have_carriage_returns_inside_of_quotes(
+    text: str, options: dict[str, JsonValue], want: dict[str, list[object]], tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_bytes(text.encode())
+
+    found = read_all(open_files(tmp_path, "csv", {"multiline": True, **options}))
+
+    assert {name: array.tolist() for name, array in found.items()} == want
+
+
 JSON_TEXTS = ["2024-01-31", "2024-01-31 12:00:00", "2024-02-01"]
 
 

@@ -299,7 +299,8 @@ def _header_in(path: str, head: bytes, options: CsvOptions) -> bytes:
         DataError: if carriage returns end lines, as tasks find lines by line feeds.
     """
     header = head[: _header_end(head, options)].strip(LINE_ENDS)
-    if b"\r" in header:
+    lines = header.replace(LINE_ENDS, b"\n")
+    if len(_record_ends(lines, _quotes(lines, options), _CARRIAGE_RETURN)):
         raise DataError(f"{path}: lines end by a carriage return alone. Write line feeds")
     return header
 
@@ -423,14 +424,17 @@ def cut_records(text: bytes, options: CsvOptions) -> list[bytes]:
     return [text[begin:end] for begin, end in pairwise(ends)]
 
 
-def _record_ends(text: bytes, quotes: NDArray[np.int64]) -> NDArray[np.int64]:
+def _record_ends(
+    text: bytes, quotes: NDArray[np.int64], line_end: int = _LINE_FEED
+) -> NDArray[np.int64]:
     """Return the positions after line ends outside of quoted values, shape (records,).
 
     Args:
         text: begins with a record.
         quotes: from `_quotes`.
+        line_end: code of the character.
     """
-    ends = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == _LINE_FEED) + 1
+    ends = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == line_end) + 1
     found: NDArray[np.int64] = ends[np.searchsorted(quotes, ends) % 2 == 0]
     return found
 
