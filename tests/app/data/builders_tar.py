@@ -40,9 +40,9 @@ def npy_of(array: NDArray[np.generic]) -> bytes:
     return found.getvalue()
 
 
-def npy_head_of(shape: tuple[int, ...]) -> bytes:
+def npy_head_of(shape: tuple[int, ...], *, is_fortran: bool = False) -> bytes:
     """Return what numpy.save writes before the values of an array of float64."""
     found = io.BytesIO()
-    described = {"descr": "<f8", "fortran_order": False, "shape": shape}
+    described = {"descr": "<f8", "fortran_order": is_fortran, "shape": shape}
     np.lib.format.write_array_header_1_0(found, described)
     return found.getvalue()

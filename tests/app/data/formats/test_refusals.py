@@ -11,7 +11,7 @@ import pytest
 from pydantic import JsonValue
 
 from tests.app.data.builders_formats import open_files, read_all
-from tests.app.data.builders_tar import npy_of
+from tests.app.data.builders_tar import npy_head_of, npy_of
 from tests.app.data.formats.reader_comparison import KINDS, compare, parquet_of
 from tests.bundle.repository import ROOT
 from trainshed.data.sources.errors import DataError
@@ -81,6 +81,9 @@ CASES: Mapping[str, Refused] = {
     ),
     "numpy: arrays of objects": Refused(
         {"a.npy": npy_of(np.zeros(2, object))}, "objects, which are not read"
+    ),
+    "numpy: an array of more than 1 GiB in Fortran order": Refused(
+        {"a.npy": npy_head_of((2**28, 2), is_fortran=True) + bytes(2**23)}, "ascontiguousarray"
     ),
     "numpy: an array without rows, of no axis": Refused({"a.npy": npy_of(np.zeros(()))}, "no rows"),
     "numpy: rows of several shapes": Refused(

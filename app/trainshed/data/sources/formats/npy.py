@@ -33,6 +33,8 @@ FRAGMENT_BYTES = 16 * 2**20
 HEADS_AT_ONCE = 16
 # Factor of a file's size that its header may state: allows for truncated uploads.
 MOST_PROMISED = 1024
+# Maximum size of an array in Fortran order, which a task reads whole.
+MOST_FORTRAN_BYTES = 2**30
 # Python's error for a header, which it parses as code, of 10,000 characters at most.
 _NO_HEADER = (SyntaxError, TypeError, tokenize.TokenError, RecursionError, MemoryError)
 
@@ -144,9 +146,15 @@ def _cut(where: str, number: int, head: _Head) -> Iterator[Fragment]:
 
 
 def _promised(file: Found, head: _Head) -> _Head:
-    """Return a header unless its size is far beyond the file's."""
-    if head.shape[0] * head.row_bytes > MOST_PROMISED * file.bytes:
+    """Return a header unless its size is far beyond the file's, or too large to read whole."""
+    size = head.shape[0] * head.row_bytes
+    if size > MOST_PROMISED * file.bytes:
         raise ValueError(f"its header states {head.shape[0]} rows, and it has {file.bytes} bytes")
+    if head.is_fortran and size > MOST_FORTRAN_BYTES:
+        raise ValueError(
+            f"{size} bytes in Fortran order, of which at most {MOST_FORTRAN_BYTES} are read: save "
+            "numpy.ascontiguousarray of it"
+        )
     return head
 
 
