@@ -19,11 +19,11 @@ for program in docker kind kubectl helm; do
     fi
 done
 
+mkdir -p "$folder"
+export KUBECONFIG=$PWD/$folder/kubeconfig  # yours stays as it is
 if ! kind get clusters | grep --quiet --line-regexp "$cluster"; then
     kind create cluster --name "$cluster" --wait 5m
 fi
-mkdir -p "$folder"
-export KUBECONFIG=$PWD/$folder/kubeconfig
 kind export kubeconfig --name "$cluster"
 
 for image in "$app" "$controller"; do
@@ -37,16 +37,21 @@ kind load docker-image --name "$cluster" "$app" "$controller"
 
 if ! compgen -G 'charts/trainshed/charts/*.tgz' >/dev/null; then helm dependency update charts/trainshed; fi
 helm upgrade --install trainshed charts/trainshed --namespace trainshed --create-namespace \
-    --set preset=laptop,image.tag="$version-cpu"
+    --set preset=laptop,image.tag="$version-cpu" --wait --timeout 15m
 in_cluster() { kubectl --namespace trainshed "$@"; }
 in_cluster wait raycluster/trainshed --for=jsonpath='{.status.state}'=ready --timeout=15m
 in_cluster wait job --selector app.kubernetes.io/component=digits --for=condition=Complete --timeout=15m
+phase_of_run() { in_cluster get --filename "$run" --ignore-not-found --output jsonpath='{.status.phase}'; }
+if [ "$(phase_of_run)" = Failed ]; then in_cluster delete --filename "$run"; fi
 in_cluster apply --filename "$run"
 in_cluster wait --filename "$run" --for=jsonpath='{.status.completionTime}' --timeout=30m
 in_cluster get --filename "$run"
+phase=$(phase_of_run)
+echo "make kind: the run ended as $phase"
 report=$(in_cluster get --filename "$run" --output jsonpath='{.status.result.report}')
-head=$(in_cluster get pods --selector ray.io/cluster=trainshed,ray.io/node-type=head --output name)
-in_cluster exec "$head" --container ray-head -- cat "$report" >"$folder/report.html"
-phase=$(in_cluster get --filename "$run" --output jsonpath='{.status.phase}')
-echo "make kind: the run ended as $phase; its report is $folder/report.html"
+if [ -n "$report" ]; then
+    head=$(in_cluster get pods --selector ray.io/cluster=trainshed,ray.io/node-type=head --output name)
+    in_cluster exec "$head" --container ray-head -- cat "$report" >"$folder/report.html"
+    echo "make kind: its report is $folder/report.html"
+fi
 [ "$phase" = Succeeded ]

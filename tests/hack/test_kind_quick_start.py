@@ -11,11 +11,13 @@ from hack.images.image import ROOT, version
 PROGRAMS = {
     # Nobody has published the training image; the controller's can be pulled.
     "docker": 'case "$*" in "image inspect"*|"pull "*/app:*) exit 1;; esac',
-    "kind": '[ "$1 $2" = "get clusters" ] && echo "$CLUSTERS"; exit 0',
+    "kind": """
+echo with "$KUBECONFIG" >>"$LOG"
+[ "$1 $2" = "get clusters" ] && echo "$CLUSTERS"; exit 0""",
     "helm": "exit 0",
     "kubectl": """
 case "$*" in
-*.status.result.report*) echo /mnt/trainshed/report.html;;
+*.status.result.report*) [ "$PHASE" = Failed ] || echo /mnt/trainshed/report.html;;
 *--output\\ name) echo pod/trainshed-head;;
 *exec\\ pod/trainshed-head*cat\\ /mnt/trainshed/report.html) echo accuracy;;
 *.status.phase*) echo "$PHASE";;
@@ -65,7 +67,9 @@ def test_the_report_of_the_run_is_fetched(clone: Path) -> None:
     assert "--build-arg LOCK=cpu.txt" in built
     assert called.index("lock-cpu.sh") < called.index(built)
     [install] = [line for line in called if line.startswith("helm upgrade --install")]
-    assert install.endswith(f"--set preset=laptop,image.tag={version()}-cpu")
+    assert install.endswith(f"--set preset=laptop,image.tag={version()}-cpu --wait --timeout 15m")
+    own = f"with {clone / '.trainshed' / 'kind' / 'kubeconfig'}"
+    assert {line for line in called if line.startswith("with")} == {own}
 
 
 def test_a_cluster_that_exists_is_used(clone: Path) -> None:
@@ -73,11 +77,13 @@ def test_a_cluster_that_exists_is_used(clone: Path) -> None:
     assert "kind create" not in (clone.parent / "log").read_text()
 
 
-def test_a_run_that_fails_fails_the_command(clone: Path) -> None:
+def test_a_run_that_failed_is_created_again_and_fails_the_command(clone: Path) -> None:
     done = quick_start(clone, phase="Failed")
 
     assert done.returncode == 1
-    assert "the run ended as Failed; its report is .trainshed/kind/report.html" in done.stdout
+    assert done.stdout.endswith("the run ended as Failed\n")
+    called = (clone.parent / "log").read_text()
+    assert called.index("kubectl --namespace trainshed delete") < called.index("trainshed apply")
 
 
 def test_a_program_that_is_missing_is_named(clone: Path) -> None:
