@@ -163,7 +163,8 @@ def test_no_two_dedicated_clusters_have_one_token(renderer: Renderer, tmp_path: 
 
 
 def test_a_trusted_class_may_use_its_node(renderer: Renderer, tmp_path: Path) -> None:
-    big = {"headGroupSpec": {"template": {"spec": {"hostNetwork": True}}}}
+    pod: Object = {"hostNetwork": True, "securityContext": {"runAsUser": 0}}
+    big: Object = {"headGroupSpec": {"template": {"spec": pod}}}
     values = tmp_path / "values.yaml"
     values.write_text(
         json.dumps({"controller": {"classes": {"big": big}, "trustedClasses": ["big"]}})
@@ -171,13 +172,13 @@ def test_a_trusted_class_may_use_its_node(renderer: Renderer, tmp_path: Path) ->
 
     found = classes_of(renderer, values)
 
-    assert at(found, "big", "headGroupSpec", "template", "spec", "hostNetwork") is True
+    assert table(found, "big", "headGroupSpec", "template", "spec").items() >= pod.items()
 
 
 def test_a_class_gets_the_protection_that_it_leaves_out(renderer: Renderer, tmp_path: Path) -> None:
     pod: Object = {
         "serviceAccountName": "special",
-        "securityContext": {"runAsUser": 7},
+        "securityContext": {"runAsUser": 7, "runAsGroup": 0},
         "containers": [
             {"name": "ray-worker", "image": "own/ray:1"},
             {"name": "side", "image": "own/side:1", "securityContext": {"runAsUser": 8}},
@@ -211,10 +212,11 @@ def test_a_class_gets_the_protection_that_it_leaves_out(renderer: Renderer, tmp_
     (kept,) = rows(found, "mine", "workerGroupSpecs")
     assert table(kept, "template", "metadata", "labels") == {**labels, "team": "red"}
     assert at(kept, "template", "spec", "serviceAccountName") == "special"
-    assert at(kept, "template", "spec", "securityContext") == {"runAsUser": 7}
+    own = table(kept, "template", "spec", "securityContext")
+    assert own.items() >= {"runAsUser": 7, "runAsGroup": 0, "runAsNonRoot": True}.items()
     ray, side = rows(kept, "template", "spec", "containers")
     assert table(ray, "securityContext").items() >= closed.items()
-    assert side["securityContext"] == {"runAsUser": 8}
+    assert table(side, "securityContext").items() >= {**closed, "runAsUser": 8}.items()
 
 
 def classes_of(renderer: Renderer, values: Path) -> Object:

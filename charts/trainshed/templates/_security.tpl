@@ -24,14 +24,30 @@ capabilities: {drop: [ALL]}
 seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
-{{/* Containers with the security context that they leave out, as YAML. Takes (list $ CONTAINERS). */}}
+{{/* A security context with the fields that it leaves out, as YAML. Takes (list CONTEXT DEFAULTS). */}}
+{{- define "trainshed.filledSecurity" -}}
+{{- $own := default dict (index . 0) -}}
+{{- range $field, $value := index . 1 -}}
+{{- if kindIs "invalid" (index $own $field) -}}
+{{- $_ := set $own $field $value -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $own -}}
+{{- end -}}
+
+{{/*
+Containers with the security context that they leave out, or with FILL its fields, as YAML. Takes (list $ CONTAINERS)
+or (list $ CONTAINERS FILL).
+*/}}
 {{- define "trainshed.closedContainers" -}}
 {{- $root := index . 0 -}}
 {{- $containers := deepCopy (index . 1) -}}
+{{- $fill := has true . -}}
 {{- range $containers -}}
-{{- if not .securityContext -}}
+{{- if or $fill (not .securityContext) -}}
 {{- /* Their image may have to write where the release's does not. */ -}}
-{{- $_ := set . "securityContext" (omit (include "trainshed.securityContext" $root | fromYaml) "readOnlyRootFilesystem") -}}
+{{- $defaults := omit (include "trainshed.securityContext" $root | fromYaml) "readOnlyRootFilesystem" -}}
+{{- $_ := set . "securityContext" (include "trainshed.filledSecurity" (list .securityContext $defaults) | fromYaml) -}}
 {{- end -}}
 {{- end -}}
 {{- toYaml $containers -}}

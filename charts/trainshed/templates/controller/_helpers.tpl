@@ -64,12 +64,13 @@ who asks for the class asks for what the image has. Takes (list $ IMAGE), IMAGE 
 {{/*
 A class of the user's own. What it leaves out of protection is added: a token of each cluster's own, TLS where the
 release has it, the labels that the NetworkPolicies select, a ServiceAccount without rights, and the security context of Pod Security "restricted".
-Its workers follow their head as those of the release do, where the class does not say otherwise. Takes (list $ SPEC),
-a RayClusterSpec.
+Its workers follow their head as those of the release do, where the class does not say otherwise.
+Takes (list $ SPEC FILL): a RayClusterSpec, and whether to fill each field of security contexts.
 */}}
 {{- define "trainshed.ownClass" -}}
 {{- $root := index . 0 -}}
 {{- $spec := deepCopy (index . 1) -}}
+{{- $fill := index . 2 -}}
 {{- $_ := set $spec "rayVersion" (default $root.Values.ray.version $spec.rayVersion) -}}
 {{- $_ := set $spec "authOptions" (default (dict "mode" "token") $spec.authOptions) -}}
 {{- if and $root.Values.ray.tls (not $spec.tlsOptions) -}}
@@ -77,7 +78,7 @@ a RayClusterSpec.
 {{- end -}}
 {{- $head := default dict $spec.headGroupSpec -}}
 {{- range $group := prepend (default list $spec.workerGroupSpecs) $head -}}
-{{- $_ := set $group "template" (include "trainshed.closedPod" (list $root $group.template) | fromYaml) -}}
+{{- $_ := set $group "template" (include "trainshed.closedPod" (list $root $group.template $fill) | fromYaml) -}}
 {{- end -}}
 {{- $port := get (default dict $head.rayStartParams) "port" | default 6379 -}}
 {{- range $group := $spec.workerGroupSpecs -}}
@@ -100,9 +101,10 @@ a RayClusterSpec.
 {{- toYaml $spec -}}
 {{- end -}}
 
-{{/* A Pod template with the protection that it leaves out, as YAML. Takes (list $ TEMPLATE). */}}
+{{/* A Pod template with the protection that it leaves out, as YAML. Takes (list $ TEMPLATE FILL). */}}
 {{- define "trainshed.closedPod" -}}
 {{- $root := index . 0 -}}
+{{- $fill := index . 2 -}}
 {{- $template := default dict (index . 1) -}}
 {{- $metadata := default dict $template.metadata -}}
 {{- /* Labels of the chart win: without them no NetworkPolicy selects the Pod. */ -}}
@@ -118,12 +120,13 @@ a RayClusterSpec.
 {{- if not (hasKey . "automountServiceAccountToken") -}}
 {{- $_ := set . "automountServiceAccountToken" false -}}
 {{- end -}}
-{{- if not .securityContext -}}
-{{- $_ := set . "securityContext" (include "trainshed.podSecurityContext" $root | fromYaml) -}}
+{{- if or $fill (not .securityContext) -}}
+{{- $defaults := include "trainshed.podSecurityContext" $root | fromYaml -}}
+{{- $_ := set . "securityContext" (include "trainshed.filledSecurity" (list .securityContext $defaults) | fromYaml) -}}
 {{- end -}}
 {{- range $field := list "initContainers" "containers" -}}
 {{- with index $template.spec $field -}}
-{{- $_ := set $template.spec $field (include "trainshed.closedContainers" (list $root .) | fromYamlArray) -}}
+{{- $_ := set $template.spec $field (include "trainshed.closedContainers" (list $root . $fill) | fromYamlArray) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
