@@ -153,7 +153,7 @@ class JsonLines:
 
 
 class Parquet:
-    """Parquet with the types of the first rows of each part, joined with those of all parts.
+    """Parquet with the types of the first values of each part, joined with those of all parts.
 
     schema: of the rows' files, if they have one.
     """
@@ -167,8 +167,10 @@ class Parquet:
         writer: pq.ParquetWriter | None = None
         rows = 0
         for group in _grouped(tables):
-            schema = schema or schema_of(group, self._source, as_read=True)
-            writer = writer or pq.ParquetWriter(file, schema, compression="zstd")
+            wider = self._wider(schema, group)
+            if writer is None or wider != schema:
+                writer = _rewritten(writer, file, wider)
+            schema = wider
             table = pa.concat_tables([to_arrow(each, schema) for each in group])
             writer.write_table(table)
             rows += table.num_rows
@@ -177,6 +179,16 @@ class Parquet:
         else:
             writer.close()
         return rows
+
+    def _wider(self, schema: pa.Schema | None, group: Sequence[Columns]) -> pa.Schema:
+        """Return the schema of a part, with types for columns of which a group has first values."""
+        if schema is None:
+            return schema_of(group, self._source, as_read=True)
+        lacking = {each.name for each in schema if pa.types.is_null(each.type)}
+        if any(lacking - each.keys() for each in group):  # refused when the group is written
+            return schema
+        found = schema_of([{name: each[name] for name in lacking} for each in group], self._source)
+        return pa.schema([found.field(f.name) if f.name in lacking else f for f in schema])
 
     def join(self, parts: Sequence[Path], file: Path) -> None:
         """Write one file with the rows of all parts, in types that hold the values of all."""
@@ -187,6 +199,20 @@ class Parquet:
             for part in filled:
                 for table in _row_groups(part):
                     writer.write_table(table.cast(schema))
+
+
+def _rewritten(writer: pq.ParquetWriter | None, file: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """Return a writer of a file with a schema, after the rows that an earlier writer wrote."""
+    earlier = file.with_name(f"{file.name}-earlier")
+    if writer is not None:
+        writer.close()
+        file.rename(earlier)
+    again = pq.ParquetWriter(file, schema, compression="zstd")
+    if writer is not None:
+        for table in _row_groups(earlier):
+            again.write_table(table.cast(schema))
+        earlier.unlink()
+    return again
 
 
 def _grouped(tables: Iterable[Columns]) -> Iterator[list[Columns]]:

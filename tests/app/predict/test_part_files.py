@@ -3,10 +3,12 @@
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from trainshed.data.sources.column_arrays import as_objects
+from trainshed.predict import part_files
 from trainshed.predict.part_files import PartFiles
 from trainshed_api.errors import SpecError
 
@@ -64,3 +66,20 @@ def test_a_column_without_a_first_value_has_the_type_of_its_later_values(
 
     want = [*first, [1.5], [1.0, 2.0], None]
     assert pq.read_table(file).to_pydict() == {"v": want, "w": [None] * len(want)}
+
+
+@pytest.mark.parametrize("value", ["late", 2.5, [1.0, 2.0], np.ones((2, 3))])
+def test_a_first_value_may_be_in_a_later_row_group(
+    value: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(part_files, "_GROUP_ROWS", 2)
+    file = tmp_path / "out.parquet"
+    rows = [(0, None), (1, None), (2, None), (3, None), (4, value), (5, value), (6, None)]
+    with closing(PartFiles(file, "model", None)) as parts:
+        tables = [{"id": np.array([n]), "v": as_objects([each])} for n, each in rows]
+        assert parts.write(0, tables) == len(rows)
+        parts.finish(1)
+
+    read = pq.read_table(file)
+    assert read["id"].to_pylist() == list(range(7))
+    assert [each is None for each in read["v"].to_pylist()] == [each is None for _, each in rows]
