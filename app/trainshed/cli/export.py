@@ -43,9 +43,10 @@ def export(  # noqa: PLR0913, PLR0917 - the options of a command
 ) -> None:
     """Write the model of RUN as a file that programs without Trainshed read.
 
-    RUN and SOURCE are those of `trainshed predict`. FILE is written only if its model has the same
-    outputs for the first rows of SOURCE.
+    RUN is that of `trainshed predict`, and SOURCE a file, a folder or an address. FILE is written
+    only if its model has the same outputs for the first rows of SOURCE.
     """
+    from trainshed.data.sources.column_arrays import num_rows
     from trainshed.predict.batch_prediction import first_rows, open_rows
     from trainshed.predict.export import export_model
     from trainshed.predict.trained_model import load_model
@@ -54,4 +55,5 @@ def export(  # noqa: PLR0913, PLR0917 - the options of a command
     model = load_model(run, "cpu")
     rows = first_rows(open_rows(source, model, form, options, columns), _ROWS)
     export_model(model, rows, to, output)
-    click.echo(f"{output}: the outputs of its model equal those of the run")
+    count = num_rows(rows)
+    click.echo(f"{output}: outputs equal those of the run for the first {count} rows")

@@ -42,8 +42,8 @@ class BoostedPredictor:
         state = FeatureState.model_validate(about.state)
         self._layout, self._categories = state.layout(), state.known_categories()
         config = json.loads(self.model.save_config())
-        objective = config["learner"]["objective"]["name"]
-        self._objective = _WITH_PROBABILITIES.get(objective, objective)
+        self._trained = config["learner"]["objective"]["name"]
+        self._objective = _WITH_PROBABILITIES.get(self._trained, self._trained)
         self.model.set_param({"objective": self._objective})
         best = self.model.attr("best_iteration")
         self._rounds = (0, 0 if best is None else int(best) + 1)
@@ -66,12 +66,15 @@ class BoostedPredictor:
         }
 
     def export(self, columns: Columns, form: str, file: Path) -> tuple[Columns, Columns]:  # noqa: ARG002 - the only one
-        """Write the trees up to the best round; return the outputs, and those of the file."""
+        """Write the trees up to the best round; return the margins, and those of the file."""
         end, matrix = self._rounds[1], self._matrix(columns)
-        (self.model[:end] if end else self.model).save_model(file)
-        found = self.model.predict(matrix, iteration_range=self._rounds)
+        written = self.model[:end] if end else self.model.copy()
+        written.set_param({"objective": self._trained})
+        written.save_model(file)
         read = xgboost.Booster(model_file=file)
-        return {SCORES: np.asarray(found)}, {SCORES: np.asarray(read.predict(matrix))}
+        found = self.model.predict(matrix, iteration_range=self._rounds, output_margin=True)
+        margins = read.predict(matrix, output_margin=True)
+        return {SCORES: np.asarray(found)}, {SCORES: np.asarray(margins)}
 
     def _matrix(self, columns: Columns) -> xgboost.DMatrix:
         for each in self._layout.inputs:

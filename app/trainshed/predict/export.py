@@ -72,6 +72,9 @@ def _check(model: TrainedModel, form: str, file: Path) -> None:
         raise SpecError([Problem("--to", form, expected)])
     if file.suffix != SUFFIXES[form]:
         raise SpecError([Problem("--output", str(file), f"a file that ends with {SUFFIXES[form]}")])
+    if not file.parent.is_dir():
+        expected = "a file in an existing folder. Create the folder"
+        raise SpecError([Problem("--output", str(file), expected)])
     if file.exists():
         expected = "a new file. Delete it, or choose another name"
         raise SpecError([Problem("--output", str(file), expected)])

@@ -31,21 +31,23 @@ def inputs_of(model: nn.Module, predict: Callable[[], object]) -> Inputs:
     Raises:
         SpecError: if they are not tensors alone.
     """
-    calls: list[tuple[object, ...]] = []
+    calls: list[tuple[tuple[object, ...], Mapping[str, object]]] = []
 
     def note(_: nn.Module, args: tuple[object, ...], named: Mapping[str, object]) -> None:
-        calls.append((*args, *named))
+        calls.append((args, named))
 
     hook = model.register_forward_pre_hook(note, with_kwargs=True)
     try:
         predict()
     finally:
         hook.remove()
-    called = calls[0] if calls else ()
+    args, named = calls[0] if calls else ((), {})
     # A clone has no trace of the inference mode in which it was made.
-    tensors = tuple(each.clone() for each in called if isinstance(each, torch.Tensor))
-    if not tensors or len(tensors) != len(called):
-        got = ", ".join(type(each).__name__ for each in called) or "no call of the model"
+    tensors = tuple(each.clone() for each in args if isinstance(each, torch.Tensor))
+    if named or not tensors or len(tensors) != len(args):
+        types = [type(each).__name__ for each in args]
+        types += [f"{name}={type(each).__name__}" for name, each in named.items()]
+        got = ", ".join(types) or "no call of the model"
         expected = "a function predict that calls the model with tensors alone, by position"
         raise SpecError([Problem(RUN, got, expected)])
     return tensors
@@ -87,7 +89,17 @@ def _onnx(model: nn.Module, inputs: Inputs, file: Path) -> Call:
 
 
 def _torchscript(model: nn.Module, inputs: Inputs, file: Path) -> Call:
-    torch.jit.trace(model, inputs).save(file)  # type: ignore[no-untyped-call]
+    # A trace has the branch that these inputs took, whatever the values of others.
+    with warnings.catch_warnings(record=True) as found:
+        warnings.filterwarnings("always", "Converting a tensor", module=r"(?!torch\.)")
+        traced = torch.jit.trace(model, inputs)  # type: ignore[no-untyped-call]
+    if found:
+        expected = (
+            "a model that makes no Python values of tensors, as a condition does in "
+            f"{found[0].filename}:{found[0].lineno}. Use torch.where, or choose onnx"
+        )
+        raise SpecError([Problem("--to", "torchscript", expected)])
+    traced.save(file)
     loaded: Call = torch.jit.load(file)  # type: ignore[no-untyped-call]
     return loaded
 

@@ -1,5 +1,6 @@
 """`trainshed export` of runs of one worker in this process."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -15,7 +16,9 @@ from tests.app.alone import Left
 from tests.app.cli_here import trainshed_here
 from tests.app.predict.functions import build
 from tests.app.predict.trained import newest, train_own, train_to_end, write_table
+from trainshed.data.sources.column_arrays import Columns
 from trainshed.predict.export import export_model
+from trainshed.predict.torch_export import inputs_of
 from trainshed_api.errors import SpecError
 from trainshed_api.names import EXIT_INVALID, EXIT_SUCCEEDED
 
@@ -75,7 +78,7 @@ def test_onnx_has_the_outputs_of_the_run(own: Left, tmp_path: Path) -> None:
     np.testing.assert_allclose(found, plain_outputs(own).numpy(), rtol=1e-5)
 
 
-def test_trees_end_at_the_best_round(tmp_path: Path) -> None:
+def test_trees_end_at_the_best_round_and_have_the_objective_of_training(tmp_path: Path) -> None:
     table = write_table(tmp_path / "rows.csv")
     left = train_to_end(
         tmp_path,
@@ -83,7 +86,7 @@ def test_trees_end_at_the_best_round(tmp_path: Path) -> None:
             "train": "trainshed.programs.boosted_trees:train",
             "framework": "xgboost",
             "config": {
-                "params": {"objective": "multi:softprob", "num_class": 3, "eta": 1.0},
+                "params": {"objective": "multi:softmax", "num_class": 3, "eta": 1.0},
                 "numBoostRound": 40,
                 "earlyStoppingRounds": 2,
                 "features": ["a", "b"],
@@ -98,6 +101,8 @@ def test_trees_end_at_the_best_round(tmp_path: Path) -> None:
     exported = xgboost.Booster(model_file=file)
     stored = xgboost.Booster(model_file=newest(left).path / "model.ubj")
     assert exported.num_boosted_rounds() == int(stored.attr("best_iteration") or 0) + 1
+    config = json.loads(exported.save_config())
+    assert config["learner"]["objective"]["name"] == "multi:softmax"
 
 
 def test_a_format_of_another_framework_is_refused(own: Left, tmp_path: Path) -> None:
@@ -122,19 +127,46 @@ def test_a_missing_exporter_is_refused_with_what_to_install(
     assert "pip install onnx onnxruntime onnxscript" in said.stderr
 
 
+def test_a_condition_on_values_is_refused_for_torchscript(own: Left, tmp_path: Path) -> None:
+    model = trainshed.load(str(own.path), device="cpu")
+    assert isinstance(model.model, torch.nn.Module)
+    model.model.register_forward_hook(lambda _, __, x: x / 255 if x.max() > 255 else x)
+
+    with pytest.raises(SpecError, match=r"as a condition does in .*test_export\.py:\d+\. Use"):
+        export_model(model, read_rows(rows_of(own)), "torchscript", tmp_path / "model.pt")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tensors_by_name_are_refused_with_their_names() -> None:
+    class Masked(torch.nn.Module):
+        def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            return x * mask
+
+    model = Masked()
+    with pytest.raises(SpecError, match="RUN: got Tensor, mask=Tensor; expected"):
+        inputs_of(model, lambda: model(X, mask=X))
+
+
+def test_a_file_in_a_folder_that_does_not_exist_is_refused(own: Left, tmp_path: Path) -> None:
+    model = trainshed.load(str(own.path), device="cpu")
+
+    with pytest.raises(SpecError, match=r"--output: got .*model\.pt; expected a file in an"):
+        export_model(model, {}, "torchscript", tmp_path / "missing" / "model.pt")
+
+
 def test_a_file_with_other_outputs_gets_no_name(own: Left, tmp_path: Path) -> None:
     model = trainshed.load(str(own.path), device="cpu")
-    rows = {name: np.asarray(each) for name, each in read_rows(rows_of(own)).items()}
     assert isinstance(model.model, torch.nn.Module)
     # Traced once, a model that draws numbers has other outputs in each call.
     model.model.register_forward_hook(lambda _, __, found: found + torch.rand(1))
 
     with pytest.raises(SpecError, match="--to: got torchscript; expected a format in which"):
-        export_model(model, rows, "torchscript", tmp_path / "model.pt")
+        export_model(model, read_rows(rows_of(own)), "torchscript", tmp_path / "model.pt")
 
     assert list(tmp_path.iterdir()) == []
 
 
-def read_rows(folder: Path) -> dict[str, list[object]]:
-    columns: dict[str, list[object]] = pq.read_table(folder).to_pydict()
-    return columns
+def read_rows(folder: Path) -> Columns:
+    columns = pq.read_table(folder).to_pydict()
+    return {name: np.asarray(each) for name, each in columns.items()}
