@@ -1,6 +1,7 @@
 """Constants of `where` are compared as values of the column's type, in rows and statistics."""
 
 import datetime as dt
+import json
 import re
 import tempfile
 from collections.abc import Callable
@@ -112,6 +113,22 @@ def test_a_constant_has_the_type_of_its_column(tmp_path: Path, case: Case) -> No
 
     assert ids_of(source) == [1]
     assert len(source.fragments) == case.want_files
+
+
+@pytest.mark.parametrize(("stored", "given"), [(" ", "T"), ("T", " ")])
+def test_a_time_is_not_compared_with_texts_that_write_times_otherwise(
+    stored: str, given: str, tmp_path: Path
+) -> None:
+    rows = [{"id": day, "x": f"2026-03-1{day}{stored}10:00:00"} for day in range(3)]
+    (tmp_path / "a.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+    alike = chosen(tmp_path, f"x >= '2026-03-11{stored}10:00:00'", "json")
+    assert ids_of(alike) == [1, 2]
+    by_day = chosen(tmp_path, "x >= '2026-03-11'", "json")
+    assert ids_of(by_day) == [1, 2]
+    other = chosen(tmp_path, f"x >= '2026-03-11{given}10:00:00'", "json")
+    with pytest.raises(DataError, match=f"a time as the rows have it, such as .*10{stored}10:00"):
+        ids_of(other)
 
 
 @dataclass(frozen=True)

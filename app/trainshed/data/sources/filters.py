@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import operator
+import re
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -34,6 +35,7 @@ from trainshed.data.sources.errors import DataError, on_one_line
 from trainshed.data.sources.grouping import comparable, value_hashes
 from trainshed.data.sources.literals import MisfitError, compared_as, literal
 from trainshed.data.sources.stratifying import kinds_of
+from trainshed_api.errors import show_value
 from trainshed_api.where import (
     Among,
     Both,
@@ -68,6 +70,8 @@ _TIE_BITS = NUMBER_BITS - _DRAWN_BITS
 _UNKNOWN = pa.scalar(None, pa.bool_())
 _UINT64_ALONE = 2**63  # and all above
 _EXPECTED = "columns and constants that can be compared"
+# A date and a time in a text.
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ])[0-9]{2}:")
 _SIGNS: Mapping[Sign, Callable[[ds.Expression, ds.Expression], ds.Expression]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -315,6 +319,7 @@ def _meeting(
     kept = np.zeros(rows, dtype=np.bool_)
     try:
         arrays = {name: _comparable(name, table[name], where) for name in columns_of(where)}
+        _refuse_other_times(where, arrays)
         kinds = {name: array.type for name, array in arrays.items()}
         cast = {name: array.cast(compared_as(array.type)) for name, array in arrays.items()}
         found = pa.table({**cast, _PLACE: np.arange(rows)}).filter(_expression(where, kinds))
@@ -326,6 +331,25 @@ def _meeting(
         raise DataError(f"read.where: {fragment.path}: expected {said}") from error
     kept[found[_PLACE].to_numpy()] = True
     return kept
+
+
+def _refuse_other_times(where: Condition, arrays: Mapping[str, pa.Array]) -> None:
+    """Refuse an order of texts between times that are written in two ways.
+
+    Raises:
+        MisfitError: for a constant with T between date and time if a row has a space, or reverse.
+    """
+    for part in simple_parts_of(where):
+        if not isinstance(part, Compared) or part.sign in {"==", "!="}:
+            continue
+        array, found = arrays[part.column], _TIME.match(str(part.value))
+        if found is None or not pa.types.is_string(array.type):
+            continue
+        other = f"^{_TIME.pattern}".replace("[T ]", "T" if found[1] == " " else " ")
+        rows = array.filter(pc.match_substring_regex(array, other))
+        if len(rows):
+            expected = f"a time as the rows have it, such as {show_value(rows[0].as_py())}"
+            raise MisfitError(part.column, part.value, array.type, expected)
 
 
 def _comparable(name: str, array: Array, where: Condition) -> pa.Array:
