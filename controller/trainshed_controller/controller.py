@@ -251,8 +251,9 @@ class Controller:
         now, generation = whole(self.clock.now()), view.generation
         try:
             patch = _patch(view, with_conditions(view.status, said, now, generation))
-            if patch:
-                self.cache.runs.put(await self.cluster.patch_status(view, patch))
+            if "conditions" in patch:  # what a later release wrote beside them stays
+                told: JsonObject = {"conditions": patch["conditions"]}
+                self.cache.runs.put(await self.cluster.patch_status(view, told))
         except Exception as again:  # it is in the log, and the look is repeated
             log.warning("cannot tell the run: %s", again, extra={"run": view.path})
             self.events.post(view, Note("Warning", reason, message))

@@ -210,6 +210,20 @@ async def test_an_error_of_ours_over_one_run_is_told_to_it_and_leaves_the_others
         await office.says("broken", "InternalError", "ControllerFailed")
 
 
+async def test_an_error_of_ours_erases_nothing_that_a_later_release_wrote() -> None:
+    async with working() as office:
+        office.create_run("broken")
+        raw = as_object(office.server.get("trainingruns", "broken"))
+        later = office.server.put("trainingruns", raw | {"status": {"laterField": 1}})
+        office.cache.runs.put(read_run(later))
+
+        await office.controller.trouble(Key("run", "team", "broken"), ValueError("x"), 1.0)
+
+        assert office.status("broken").holds("InternalError")
+        status = as_object(as_object(office.server.get("trainingruns", "broken"))["status"])
+        assert status["laterField"] == 1
+
+
 async def test_a_second_term_does_not_set_progress_back() -> None:
     seconds = [1_000.0]
     async with working() as office:
