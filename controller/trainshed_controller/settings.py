@@ -103,11 +103,12 @@ def read_platform(environment: Mapping[str, str]) -> Platform:
         if value and (name == KUBECONFIG or name.startswith(PREFIX))
     }
     try:
-        platform = _PLATFORMS.validate_python({**given, "settings": settings})
+        platform = _PLATFORMS.validate_python({**given, "settings": settings, "timings": Timings()})
     except ValidationError as error:
         first = error.errors()[0]
         name, text = str(first["loc"][0]).upper(), first["input"]
-        raise SettingsError(f'{PREFIX}{name}: got "{text}"; expected a number') from None
+        number = "a whole number" if first["type"].startswith("int_") else "a number"
+        raise SettingsError(f'{PREFIX}{name}: got "{text}"; expected {number}') from None
     interval = platform.progress_interval_seconds
     return replace(platform, settings=replace(settings, progress_interval_seconds=interval))
 

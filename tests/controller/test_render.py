@@ -305,9 +305,16 @@ def test_another_namespace_is_refused(told: str) -> None:
         read_platform(own | {"TRAINSHED_CONTROLLER_WATCH_NAMESPACES": told})
 
 
-def test_a_wrong_setting_is_named() -> None:
-    with pytest.raises(SettingsError, match='CONTROLLER_HEALTH_PORT: got "x"; expected a number'):
-        read_platform({"TRAINSHED_CONTROLLER_HEALTH_PORT": "x"})
+@pytest.mark.parametrize(
+    ("name", "wrong", "want"),
+    [
+        ("HEALTH_PORT", "8080.5", 'HEALTH_PORT: got "8080.5"; expected a whole number'),
+        ("RESYNC_SECONDS", "x", 'RESYNC_SECONDS: got "x"; expected a number'),
+    ],
+)
+def test_a_wrong_setting_is_named(name: str, wrong: str, want: str) -> None:
+    with pytest.raises(SettingsError, match=f"^TRAINSHED_CONTROLLER_{want}$"):
+        read_platform({f"TRAINSHED_CONTROLLER_{name}": wrong})
 
 
 WRONG = {
