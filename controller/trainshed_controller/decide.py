@@ -130,6 +130,10 @@ def _derive_without_job(facts: Facts) -> State:
         # The RayJob would be of the spec as it is now, which may have changed since the admission.
         outcome: AttemptOutcome = "Invalid" if facts.view.problem else "Preempted"
         return State("Ended", ending=Ending(outcome, *facts.refused))
+    if attempt.generation != facts.view.generation:
+        # What was admitted is another cluster, or other workers.
+        message = "the spec was changed before the RayJob was created"
+        return State("Ended", ending=Ending("Preempted", "SpecChanged", message))
     if refusal is None or refusal.attempt != attempt.number:
         return State("Creating")
     said = facts.status.condition("Progressing")

@@ -68,6 +68,13 @@ ROWS = {
     "edited to what its class does not permit after a refusal": Row(
         replace(begun(DEDICATED), run=SECRETIVE.run), make_seen(refusal=REFUSAL), "Ended"
     ),
+    "edited before its RayJob is there": Row(
+        replace(ATTEMPT, run=make_view(workers={"count": 9}).run, generation=2),
+        make_seen(refusal=REFUSAL),
+        "Ended",
+    ),
+    "its driver failed": Row(ATTEMPT, make_seen(ray_job=OVER), "Ended"),
+    "no more attempts": Row(failed(NEW), make_seen(ray_job=OVER), "Finished"),
     "Kueue holds it": Row(
         begun(DEDICATED), make_seen(ray_job=make_job(suspended=True)), "QueuedByKueue"
     ),
