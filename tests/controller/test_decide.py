@@ -61,7 +61,6 @@ ROWS = {
         make_view(cluster={"dedicated": {"class": "other"}}), make_seen(), "Blocked"
     ),
     "written, not created": Row(ATTEMPT, make_seen(), "Creating"),
-    "refused by the API server": Row(ATTEMPT, make_seen(refusal=REFUSAL), "Refused"),
     "its class is gone before its RayJob is there": Row(
         begun(DEDICATED), make_seen(), "Ended", replace(SETTINGS, classes={})
     ),
@@ -73,7 +72,6 @@ ROWS = {
         make_seen(refusal=REFUSAL),
         "Ended",
     ),
-    "its driver failed": Row(ATTEMPT, make_seen(ray_job=OVER), "Ended"),
     "no more attempts": Row(failed(NEW), make_seen(ray_job=OVER), "Finished"),
     "Kueue holds it": Row(
         begun(DEDICATED), make_seen(ray_job=make_job(suspended=True)), "QueuedByKueue"

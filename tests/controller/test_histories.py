@@ -33,8 +33,9 @@ def test_the_histories_have_what_befalls_a_run() -> None:
 
     assert states >= {
         "AwaitsQueue", "Waiting", "Admitted", "Starting", "Training", "WorkersLost", "Stopping",
-        "Ended", "Unreleased", "Suspended", "Finished",
+        "Ended", "Unreleased", "Suspended", "Finished", "Refused", "BackingOff",
     }  # fmt: skip
     assert {attempt.reason for attempt in attempts} >= {
         "Succeeded", "Suspended", "HeadLost", "HeadEvicted", "Preempted", "RayJobDeleted",
+        "ApplicationFailed", "SpecChanged",
     }  # fmt: skip

@@ -4,7 +4,9 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from http import HTTPStatus
 
+from tests.controller.api_server import refusal
 from tests.controller.history import FOLDER, Look, lines_of
 from tests.simulation.driver import Driver
 from tests.simulation.loop import run_virtually
@@ -139,6 +141,26 @@ async def cluster_changed(world: World, users: Users) -> None:
     users.set_spec(NAME, cluster={"shared": CLUSTER})
 
 
+async def program_failed(world: World, users: Users) -> None:
+    """A run of which the program fails twice."""
+    uid = users.create(NAME, 60.0, failurePolicy={"maxApplicationFailures": 2})
+    world.fates[uid] = "crashes"
+    await _until(world, "Running")
+    world.trainings[uid].seconds = 120.0  # its driver crashes somewhere in the first 60
+    async with asyncio.timeout(7200):
+        while status_of(world, NAME).failures.application < 2:
+            await asyncio.sleep(0.5)
+    world.fates[uid] = "ends well"
+
+
+async def refused(world: World, users: Users) -> None:
+    """A run of which the API server refuses the RayJob, and that is edited then."""
+    world.answer_once("POST", "/rayjobs", refusal(HTTPStatus.FORBIDDEN, "exceeded quota: runs"))
+    users.create(NAME, 60.0)
+    await asyncio.sleep(10)
+    users.set_spec(NAME, workers=WHOLE)
+
+
 async def upgrade(world: World, users: Users) -> None:
     """A run that another release began, which wrote no reservations."""
     await _train(world, users)
@@ -162,7 +184,7 @@ async def upgrade(world: World, users: Users) -> None:
 
 SCRIPTS: tuple[Script, ...] = (
     start, stop, worker_lost, head_lost, node_lost,
-    queue, preemption, deletion, cluster_changed, upgrade,
+    queue, preemption, deletion, cluster_changed, program_failed, refused, upgrade,
 )  # fmt: skip
 
 
