@@ -275,10 +275,12 @@ def nested(make: Callable[[pa.DataType], pa.DataType], value: object) -> tuple[p
     [
         (pa.list_, lambda number: [number, None]),
         (pa.large_list, lambda number: [number]),
+        (lambda kind: pa.list_(kind, 2), lambda number: [number, number]),
+        (lambda kind: pa.map_(pa.string(), kind), lambda number: [("a", number)]),
         (lambda kind: pa.struct([("p", pa.list_(kind))]), lambda number: {"p": [number]}),
     ],
 )
-def test_decimals_inside_of_lists_and_structs_become_the_nearest_floats(
+def test_decimals_inside_of_other_types_become_the_nearest_floats(
     make: Callable[[pa.DataType], pa.DataType], value: Callable[[object], object], tmp_path: Path
 ) -> None:
     decimals, floats = nested(make, value(Decimal("1234.10")))

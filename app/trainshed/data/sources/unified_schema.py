@@ -172,13 +172,16 @@ def _cast(array: pa.ChunkedArray, field: pa.Field, path: str) -> pa.ChunkedArray
 
 
 def as_texts(kind: pa.DataType, chosen: Callable[[pa.DataType], bool]) -> pa.DataType:
-    """Return a type with texts instead of chosen types, also inside of lists and structs."""
+    """Return a type with texts instead of chosen types, also inside of lists, structs and maps."""
     if chosen(kind):
         return pa.string()
-    if pa.types.is_list(kind):
-        return pa.list_(as_texts(kind.value_type, chosen))
+    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
+        size = kind.list_size if pa.types.is_fixed_size_list(kind) else -1
+        return pa.list_(as_texts(kind.value_type, chosen), size)
     if pa.types.is_large_list(kind):
         return pa.large_list(as_texts(kind.value_type, chosen))
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, as_texts(kind.item_type, chosen))
     if pa.types.is_struct(kind):
         return pa.struct([each.with_type(as_texts(each.type, chosen)) for each in kind])
     return kind
@@ -188,7 +191,7 @@ def _refuse_lost_digits(array: pa.ChunkedArray, found: pa.ChunkedArray) -> None:
     """Refuse decimals that became floats whose shortest texts are other numbers.
 
     Raises:
-        pyarrow.ArrowInvalid: if there is one, also inside of lists and structs.
+        pyarrow.ArrowInvalid: if there is one, also inside of lists, structs and maps.
     """
     kind = array.type
     if pa.types.is_struct(kind):
@@ -196,9 +199,16 @@ def _refuse_lost_digits(array: pa.ChunkedArray, found: pa.ChunkedArray) -> None:
             _refuse_lost_digits(
                 pc.struct_field(array, each.name), pc.struct_field(found, each.name)
             )
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    elif pa.types.is_map(kind):
+        _refuse_lost_digits(*(each.cast(_as_list(each.type)) for each in (array, found)))
+    elif pa.types.is_nested(kind):  # a list
         _refuse_lost_digits(pc.list_flatten(array), pc.list_flatten(found))
     elif pa.types.is_decimal(kind) and pa.types.is_floating(found.type):
         exact = pa.decimal256(76, kind.scale)
         if not found.cast(pa.string()).cast(exact).equals(array.cast(exact)):
             raise pa.ArrowInvalid("a decimal with more digits than floats have")
+
+
+def _as_list(kind: pa.MapType) -> pa.DataType:
+    """Return a map's type as a list of its entries."""
+    return pa.list_(pa.struct([kind.key_field, kind.item_field]))
