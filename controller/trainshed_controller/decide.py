@@ -66,8 +66,7 @@ _CONFIRMED_SECONDS = 3600.0
 # For how long a RayJob is kept that has nothing to do any more: one that failed for inspection.
 _KEPT_SECONDS = {True: 60.0, False: 86_400.0}
 # Of one look: each may take as long as the API server likes, and a look has an end.
-_MOST_DELETIONS = 10
-_MOST_NAMED = 3
+_MOST_DELETIONS, _MOST_NAMED = 10, 3
 
 
 def decide(view: RunView, seen: Observed, settings: Settings, now: datetime) -> Plan:
@@ -131,9 +130,8 @@ def _derive_without_job(facts: Facts) -> State:
         outcome: AttemptOutcome = "Invalid" if facts.view.problem else "Preempted"
         return State("Ended", ending=Ending(outcome, *facts.refused))
     if attempt.generation != facts.view.generation:
-        # What was admitted is another cluster, or other workers.
-        message = "the spec was changed before the RayJob was created"
-        return State("Ended", ending=Ending("Preempted", "SpecChanged", message))
+        why = "SpecChanged", "the spec was changed before the RayJob was created"
+        return State("Ended", ending=Ending("Preempted", *why))
     if refusal is None or refusal.attempt != attempt.number:
         return State("Creating")
     said = facts.status.condition("Progressing")
