@@ -78,7 +78,7 @@ MODULES = [
     # TensorFlow and wandb are not among the tools, and what knows of them stands on nothing of
     # Ray's.
     if found.name not in ("trainshed.__main__", "trainshed.tracking.on_wandb")
-    and not found.name.startswith("trainshed.keras.")
+    and not found.name.startswith(("trainshed.keras.", "trainshed.predict.keras_model"))
 ]
 
 
