@@ -69,6 +69,19 @@ def _text(value: object) -> object:
     return value
 
 
+# How Ray begins a message that has the end of a driver's log.
+_RAY_LOG = "last available logs"
+
+
+def first_sentence(message: str) -> str:
+    """Return the line of a message that states the cause: no log and no traceback behind it."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    if not lines:
+        return ""
+    is_log = _RAY_LOG in lines[0] or lines[0].startswith("...")
+    return lines[-1] if is_log else lines[0]
+
+
 T = TypeVar("T")
 # A later release may write words that this one does not know: they are read as they are.
 Open = Annotated[T, PlainValidator(_text, json_schema_input_type=str)]
@@ -96,6 +109,11 @@ class Condition(StatusModel):
     message: str = Field(default="", max_length=8192, description="Why, for people.")
     last_transition_time: Moment = Field(description="When `status` last changed.")
     observed_generation: int = Field(default=0, description="Generation that this is about.")
+
+    @property
+    def sentence(self) -> str:
+        """Return why, in one line, as Events and `trainshed why` say it."""
+        return first_sentence(self.message) or self.reason
 
 
 class ResumedFrom(StatusModel):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from trainshed_api.quantity import parse_bytes, parse_cores
 from trainshed_api.status import Reservation
-from trainshed_controller.model import Place, Room
+from trainshed_controller.model import Place, Room, worst_trouble
 from trainshed_controller.packing import (
     HAIR,
     Capacity,
@@ -25,7 +25,6 @@ from trainshed_controller.packing import (
     place_data,
     place_workers,
 )
-from trainshed_controller.pod_trouble import worst_trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -21,7 +21,7 @@ def event_of(view: RunView, note: Note, name: str, instance: str, now: datetime)
 
     instance: which replica of the controller reports it.
     """
-    text = note.message.encode()[-_MOST_NOTE_BYTES:].decode(errors="ignore")
+    text = note.message.encode()[:_MOST_NOTE_BYTES].decode(errors="ignore")
     return {
         "metadata": {"name": name, "namespace": view.namespace},
         "eventTime": moment_of(now),

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainshed_api import names
-from trainshed_controller.model import SILENT_SECONDS
-from trainshed_controller.pod_trouble import worst_trouble
+from trainshed_controller.model import SILENT_SECONDS, worst_trouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,8 +103,8 @@ def memory_ran_out(facts: Facts) -> Ending | None:
     killed = next((pod for pod in mine if pod.ended == "OOMKilled"), None)
     failed = facts.job is not None and facts.job.job_status == "FAILED"
     if killed and (failed or killed.is_head):
-        message = f"Pod {killed.name} on node {killed.node} ran out of memory"
-        return Ending("OutOfMemory", "OutOfMemory", message, killed.exit_code, killed.node)
+        message, code = killed.how_ended, killed.exit_code
+        return Ending("OutOfMemory", "OutOfMemory", message, code, killed.node)
     told = facts.last_word.cause if facts.last_word else None
     if failed and (
         told == names.OUT_OF_MEMORY

@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from trainshed_api.pod_trouble import IMAGE_PULL_FAILED
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
     from trainshed_api.json_object import JsonObject
+    from trainshed_api.pod_trouble import PodTrouble
     from trainshed_api.snapshot import Snapshot
     from trainshed_api.status import Reservation, TrainingRunStatus
     from trainshed_api.v1alpha1 import TrainingRunResource
-    from trainshed_controller.pod_trouble import PodTrouble
 
 
 # A driver posts every five seconds; one that is silent for so long may be gone.
@@ -105,7 +107,8 @@ class Room:
 class PodView(KubeObject):
     """A Pod of a RayCluster.
 
-    container: id of its Ray container while that runs. is_over: no container of it starts again.
+    container: id of its Ray container while that runs. ended, how_ended: why that ended last, in a
+    word and in a sentence. is_over: no container of it starts again.
     """
 
     cluster: str
@@ -116,6 +119,7 @@ class PodView(KubeObject):
     deleting: bool = False
     container: str = ""
     ended: str = ""
+    how_ended: str = ""
     exit_code: int | None = None
     is_over: bool = False
     evicted: str = ""
@@ -161,6 +165,12 @@ class ClusterView(KubeObject):
     trouble: PodTrouble | None = None
     autoscaling: bool = False
     groups: tuple[GroupView, ...] = ()
+
+
+def worst_trouble(pods: Iterable[PodView], cluster: ClusterView | None) -> PodTrouble | None:
+    """Return why Pods of a RayCluster do not start; an image that cannot be pulled comes first."""
+    troubles = [each.trouble for each in (*pods, cluster) if each and each.trouble]
+    return min(troubles, key=lambda each: (each.reason != IMAGE_PULL_FAILED, each), default=None)
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from trainshed_api.pod_trouble import IMAGE_PULL_FAILED
 from trainshed_api.status import Condition, DriverTime, QueueStatus
-from trainshed_controller.model import SILENT_SECONDS, Note
-from trainshed_controller.pod_trouble import IMAGE_PULL_FAILED, worst_trouble
+from trainshed_controller.model import SILENT_SECONDS, Note, worst_trouble
 from trainshed_controller.release import is_shared
 from trainshed_controller.status import add_seconds, open_attempt
 
@@ -220,9 +220,9 @@ def notes_of(old: TrainingRunStatus, new: TrainingRunStatus, now: datetime) -> t
         return ()  # its queue position is not known yet
     about: dict[Phase, ConditionType] = {"Queued": "Admitted", "Failed": "Failed"}
     said = new.condition(about.get(new.phase, "Progressing"))
-    message = (said.message or said.reason) if said else new.phase
+    message = said.sentence if said else new.phase
     is_bad = new.phase in ("Restarting", "Failed")
-    return (Note("Warning" if is_bad else "Normal", new.phase, message[-_LONGEST_NOTE:]),)
+    return (Note("Warning" if is_bad else "Normal", new.phase, message[:_LONGEST_NOTE]),)
 
 
 def _note_of(
@@ -232,7 +232,7 @@ def _note_of(
     before, said = old.condition("Progressing"), new.condition("Progressing")
     if said is None or said.reason != reason or (before and before.reason == reason):
         return ()
-    return (Note("Warning", name, said.message[-_LONGEST_NOTE:]),)
+    return (Note("Warning", name, said.sentence[:_LONGEST_NOTE]),)
 
 
 def is_urgent(old: TrainingRunStatus, new: TrainingRunStatus, now: datetime) -> bool:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
 from trainshed_api.json_object import JsonObject, as_object, objects, text
-from trainshed_api.names import NO_IMAGE
+from trainshed_api.pod_trouble import (
+    IMAGE_PULL_FAILED,
+    PodTrouble,
+    how_ended,
+    last_end,
+    pod_title,
+    refused_pods,
+    start_trouble,
+)
 from trainshed_api.rayjob import CLUSTER_LABEL, RESERVATION_ANNOTATION, RUN_LABEL
 from trainshed_api.status import Reservation, TrainingRunStatus
 from trainshed_controller.capacity import START_COMMAND, read_groups, read_offer
 from trainshed_controller.model import ClusterView, PodView, RayJobView, RunView
-from trainshed_controller.pod_trouble import IMAGE_PULL_FAILED, PodTrouble
 from trainshed_controller.spec import Asked, read_spec
 from trainshed_controller.status import open_attempt
 
-# Between two tries the kubelet says that it waits; before Kubernetes 1.32 without saying why.
-_BACK_OFF = re.compile(r'^Back-off pulling image "[^"]*"(: ErrImagePull)?(: )?')
-_LONGEST_ANSWER = 1000
 _HALF_MESSAGE = 2000
 
 
@@ -119,24 +122,15 @@ def _reservation(annotations: JsonObject) -> Reservation | None:
 
 def read_cluster(raw: JsonObject) -> ClusterView:
     """Return a RayCluster."""
-    metadata, spec, status = (as_object(raw.get(name)) for name in ("metadata", "spec", "status"))
+    metadata, spec = as_object(raw.get("metadata")), as_object(raw.get("spec"))
     return ClusterView(
         *identity_of(raw),
         owner=_controller_of(metadata),
         deleting="deletionTimestamp" in metadata,
-        trouble=_refused_pods(text(metadata, "name"), status),
+        trouble=refused_pods(raw),
         autoscaling=spec.get("enableInTreeAutoscaling") is True,
         groups=read_groups(spec),
     )
-
-
-def _refused_pods(name: str, status: JsonObject) -> PodTrouble | None:
-    failure = _conditions(status).get("ReplicaFailure", {})
-    if not text(failure, "reason").startswith("FailedCreate"):
-        return None
-    # KubeRay writes its reason on a line before the error of the API server.
-    said = " ".join(text(failure, "message").split())[:_LONGEST_ANSWER]
-    return PodTrouble("PodsRefused", f"RayCluster {name}: its Pods cannot be created: {said}")
 
 
 def read_pod(raw: JsonObject, before: PodView | None = None) -> PodView:
@@ -151,9 +145,7 @@ def read_pod(raw: JsonObject, before: PodView | None = None) -> PodView:
     statuses = objects(status.get("containerStatuses"))
     main = next((item for item in statuses if text(item, "name") == ray), {})
     state = as_object(main.get("state"))
-    ended = as_object(state.get("terminated")) or (
-        {} if "running" in state else as_object(as_object(main.get("lastState")).get("terminated"))
-    )
+    ended = {} if "running" in state else last_end(main)
     failed = text(status, "phase") in ("Failed", "Succeeded")
     conditions = _conditions(status)
     disruption = conditions.get("DisruptionTarget", {})
@@ -168,12 +160,13 @@ def read_pod(raw: JsonObject, before: PodView | None = None) -> PodView:
         deleting="deletionTimestamp" in metadata,
         container=text(main, "containerID"),
         ended=text(ended, "reason") or ("Failed" if failed else ""),
+        how_ended=f"{pod_title(raw)}: {how_ended(raw, main)}" if ended else "",
         exit_code=_integer(ended, "exitCode"),
         is_over=failed,
         evicted=text(status, "message") or reason if reason == "Evicted" else "",
         # Pressure on the node may be the run's own doing; no other disruption is.
         preempted=text(disruption, "status") == "True" and reason != "Evicted",
-        trouble=_trouble(metadata, status, conditions, before),
+        trouble=_trouble(raw, before),
         offer=read_offer(container, _start_command(container)),
     )
 
@@ -191,40 +184,13 @@ def _start_command(container: JsonObject) -> str:
     return next((text(v, "value") for v in variables if text(v, "name") == START_COMMAND), "")
 
 
-def _trouble(
-    metadata: JsonObject,
-    status: JsonObject,
-    conditions: dict[str, JsonObject],
-    before: PodView | None,
-) -> PodTrouble | None:
-    """Return why the Pod does not start, if that is known and does not pass by itself."""
-    name = text(metadata, "name")
-    # An init container comes first, as KubeRay's own of workers, which has their image.
-    for container in (
-        *objects(status.get("initContainerStatuses")),
-        *objects(status.get("containerStatuses")),
-    ):
-        waiting = as_object(as_object(container.get("state")).get("waiting"))
-        reason, said = text(waiting, "reason"), text(waiting, "message")
-        if reason in NO_IMAGE:
-            message = f"Pod {name}: image {text(container, 'image')} cannot be pulled"
-            known = before.trouble if before and before.uid == text(metadata, "uid") else None
-            if answer := _BACK_OFF.sub("", said)[:_LONGEST_ANSWER]:
-                message = f"{message}: {answer}"
-            elif known and known.message.startswith(f"{message}: "):
-                return known
-            return PodTrouble(IMAGE_PULL_FAILED, message)
-        if reason == "CreateContainerConfigError":
-            return PodTrouble("ContainerConfigError", f"Pod {name}: {said or reason}")
-        if reason == "CrashLoopBackOff":
-            last = as_object(as_object(container.get("lastState")).get("terminated"))
-            how = f"{text(last, 'reason') or 'unknown'}, exit code {last.get('exitCode', '?')}"
-            message = f"Pod {name}: container {text(container, 'name')} ends again and again: {how}"
-            return PodTrouble("ContainerCrashes", message)
-    scheduled = conditions.get("PodScheduled", {})
-    if text(scheduled, "reason") == "Unschedulable":
-        return PodTrouble("Unschedulable", f"Pod {name}: {text(scheduled, 'message')}")
-    return None
+def _trouble(raw: JsonObject, before: PodView | None) -> PodTrouble | None:
+    """Return why the Pod does not start; between two pulls with the registry's answer before."""
+    trouble, known = start_trouble(raw), before.trouble if before else None
+    is_same = before is not None and before.uid == text(as_object(raw.get("metadata")), "uid")
+    if trouble and known and is_same and trouble.reason == IMAGE_PULL_FAILED:
+        return known if known.message.startswith(f"{trouble.message}: ") else trouble
+    return trouble
 
 
 def _shortened(message: str) -> str:

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 
 from tests.controller.api_server import merged
 from trainshed_api.json_object import JsonObject, as_object, objects
+from trainshed_api.pod_trouble import PodTrouble
 from trainshed_api.snapshot import Snapshot
 from trainshed_api.status import Reservation, TrainingRunStatus
 from trainshed_api.v1alpha1 import TrainingRunResource
@@ -21,7 +22,6 @@ from trainshed_controller.decide import decide, derive
 from trainshed_controller.facts import State, facts_of
 from trainshed_controller.merge_patch import merge_patch
 from trainshed_controller.model import Observed, RunView, Settings
-from trainshed_controller.pod_trouble import PodTrouble
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

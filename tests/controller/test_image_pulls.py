@@ -17,12 +17,12 @@ from tests.controller.test_admission import PODS as READY_PODS
 from tests.controller.test_admission import TWO_GPU_PODS, make_request
 from tests.controller.test_reconcile import begun
 from trainshed_api.json_object import JsonObject, as_object
+from trainshed_api.pod_trouble import PodTrouble
 from trainshed_controller.admission import admit, request_of
 from trainshed_controller.cache import Cache
 from trainshed_controller.connection import PODS
 from trainshed_controller.handlers import make_handlers
 from trainshed_controller.model import Place, PodView
-from trainshed_controller.pod_trouble import PodTrouble
 from trainshed_controller.views import read_pod
 
 IMAGE = "ghcr.io/trainshed/app:0.1.0"

@@ -15,12 +15,12 @@ from tests.controller.builders_view import (
     make_view,
     with_status,
 )
+from trainshed_api.pod_trouble import PodTrouble
 from trainshed_api.records import CheckpointRecord
 from trainshed_api.snapshot import Snapshot
 from trainshed_api.status import TrainingRunStatus
 from trainshed_controller import status as states
 from trainshed_controller.model import Heard, Place, RunView
-from trainshed_controller.pod_trouble import PodTrouble
 from trainshed_controller.project import Said, with_conditions
 from trainshed_controller.release import must_stop
 

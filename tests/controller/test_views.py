@@ -6,8 +6,8 @@ from pydantic import JsonValue
 from tests.builders import make_document
 from tests.controller.builders_view import make_head, make_worker, raw_pod
 from trainshed_api.json_object import JsonObject
+from trainshed_api.pod_trouble import PodTrouble
 from trainshed_controller.model import Room
-from trainshed_controller.pod_trouble import PodTrouble
 from trainshed_controller.views import read_cluster, read_pod, read_run
 
 Object = dict[str, JsonValue]
@@ -105,11 +105,13 @@ def test_a_pod_with_an_injected_sidecar_is_judged_by_its_ray_container() -> None
 
 @pytest.mark.parametrize("statuses", ["containerStatuses", "initContainerStatuses"])
 def test_a_container_that_ends_again_and_again_is_named(statuses: str) -> None:
-    raw = raw_pod(make_worker()) | {"status": {statuses: [killed("wait-gcs-ready")]}}
+    ended: JsonObject = {"terminated": {"reason": "Error", "exitCode": 1}}
+    container = killed("wait-gcs-ready") | {"lastState": ended}
+    raw = raw_pod(make_worker()) | {"status": {statuses: [container]}}
 
     message = (
-        "Pod trainshed-cpu-worker-0: container wait-gcs-ready ends again and again: OOMKilled, "
-        "exit code 137"
+        "Pod trainshed-cpu-worker-0: container wait-gcs-ready ends again and again: Error, "
+        "exit code 1"
     )
     assert read_pod(raw).trouble == PodTrouble("ContainerCrashes", message)
 
@@ -144,5 +146,5 @@ def test_a_cluster_has_the_words_of_a_quota_that_refuses_its_pods() -> None:
     }
     raw: JsonObject = {"metadata": {"name": "own"}, "status": {"conditions": [failure]}}
 
-    message = f"RayCluster own: its Pods cannot be created: FailedCreateWorkerPod {refused}"
+    message = f"RayCluster own: the API server refuses its Pods: FailedCreateWorkerPod {refused}"
     assert read_cluster(raw).trouble == PodTrouble("PodsRefused", message)

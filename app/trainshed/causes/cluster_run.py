@@ -20,13 +20,14 @@ from trainshed.causes.pods import PodState, read_pod
 from trainshed.display.formatting import say_duration, say_place
 from trainshed.jobs.cluster_error import ClusterError
 from trainshed_api.json_object import as_object, objects, text
+from trainshed_api.pod_trouble import refused_pods
 from trainshed_api.rayjob import CLUSTER_LABEL
-from trainshed_api.status import Condition, TrainingRunStatus
+from trainshed_api.status import Condition, TrainingRunStatus, first_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from trainshed.causes.chain import LinkName
+    from trainshed.causes.chain import LinkName, LinkState
     from trainshed.jobs.kubectl import Kubectl
     from trainshed_api.json_object import JsonObject
     from trainshed_api.status import AttemptStatus
@@ -241,7 +242,8 @@ def _links(found: ClusterRun) -> Iterator[Link]:
             yield link
         elif link.state == "failed":
             # What a Pod says is behind what the controller says.
-            yield replace(link, evidence=(*link.evidence, known.says))
+            behind = () if known.says == link.says else (known.says,)
+            yield replace(link, evidence=(*link.evidence, *behind))
         else:
             evidence = (*known.evidence, *link.evidence, *filter(None, [link.says]))
             yield replace(known, evidence=evidence)
@@ -250,26 +252,25 @@ def _links(found: ClusterRun) -> Iterator[Link]:
 def _ending(found: ClusterRun) -> Link | None:
     """Return the link that ended the last attempt, as the controller states it."""
     attempt, status = found.attempt, found.status
-    failed = status.condition("Failed")
+    failed = status.condition("Failed") if status.holds("Failed") else None
     if attempt is None or attempt.outcome in {None, "Succeeded"} or status.phase == "Succeeded":
-        if failed and failed.status == "True":
-            return Link(broken_link(failed.message), "failed", _first_line(failed.message))
-        return None
+        return Link(broken_link(failed.message), "failed", failed.sentence) if failed else None
     if attempt.outcome == "Stopped" and status.phase != "Failed":
         return None
-    says = _first_line(attempt.message) or attempt.reason
+    said = first_sentence(attempt.message) or attempt.reason
     time = attempt.end_time.timestamp() if attempt.end_time else None
     earlier = tuple(
-        f"attempt {each.number} ended earlier: {each.reason}: {_first_line(each.message)}"
+        f"attempt {each.number} ended earlier: {each.reason}: {first_sentence(each.message)}"
         for each in found.status.attempts[:-1]
         if each.outcome not in {"Succeeded", "Stopped"}
     )
-    return Link(_link_of(attempt, says, found.states), "failed", says, earlier, time)
+    says = failed.sentence if failed else said
+    return Link(_link_of(attempt, said, found.states), "failed", says, earlier, time)
 
 
 def _link_of(attempt: AttemptStatus, says: str, pods: Sequence[PodState]) -> LinkName:
     if attempt.outcome == "OutOfMemory":
-        named = next((pod for pod in pods if f"Pod {pod.name} " in says), None)
+        named = next((pod for pod in pods if re.search(rf"\bPod {pod.name}[ :]", says)), None)
         return "head" if named and named.is_head else "workers"
     if attempt.reason in _REASONS:
         return _REASONS[attempt.reason]
@@ -294,10 +295,12 @@ def _of_pods(name: LinkName, pods: Sequence[PodState], found: ClusterRun) -> Lin
     ready = sum(pod.is_ready for pod in pods)
     if troubled:
         first = troubled[0]
-        says = f"Pod {first.name}{f' on node {first.node}' if first.node else ''}: {first.trouble}"
-        evidence = tuple(f"Pod {each.name}: {each.trouble}" for each in troubled[1:])
-        evidence = (f"{ready} of {len(pods)} Pods are ready", *evidence)
-        return Link(name, "waiting" if first.is_waiting else "failed", says, evidence, first.time)
+        evidence = (
+            f"{ready} of {len(pods)} Pods are ready",
+            *(pod.trouble for pod in troubled[1:]),
+        )
+        state: LinkState = "waiting" if first.is_waiting else "failed"
+        return Link(name, state, first.trouble, evidence, first.time)
     if name == "workers" and (says := _refused_pods(found)):
         return Link(name, "failed", says)
     if "pods" in found.unread:
@@ -309,10 +312,8 @@ def _of_pods(name: LinkName, pods: Sequence[PodState], found: ClusterRun) -> Lin
 
 def _refused_pods(found: ClusterRun) -> str:
     """Return why Pods do not exist or start, as KubeRay or the controller says it."""
-    refused = _condition(found.cluster, "ReplicaFailure")
-    if text(refused, "status") == "True":
-        said = " ".join(text(refused, "message").split())
-        return f"the API server refuses Pods of the RayCluster: {said}"
+    if refused := refused_pods(found.cluster):
+        return refused.message
     waits = found.status.phase in {"Queued", "Starting", "Restarting"}
     return found.progressing.message if waits and found.progressing.reason in _OF_PODS else ""
 
@@ -462,7 +463,3 @@ def _condition(raw: JsonObject, kind: str) -> JsonObject:
 
 def _moment(written: str, otherwise: datetime) -> datetime:
     return datetime.fromisoformat(written) if written else otherwise
-
-
-def _first_line(message: str) -> str:
-    return next(iter(message.strip().splitlines()), "")

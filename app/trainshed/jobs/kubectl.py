@@ -215,5 +215,5 @@ def say_status(status: TrainingRunStatus) -> str:
     if progress and progress.step is not None:
         parts.append(f"step {progress.step}{f' of {progress.steps}' if progress.steps else ''}")
         parts += [f"loss {progress.loss}"] if progress.loss else []
-    told = [each.message for each in status.conditions if each.status == "True" and each.message]
+    told = [each.sentence for each in status.conditions if each.status == "True" and each.message]
     return ", ".join(parts) + (f" ({told[-1]})" if told and status.phase == "Failed" else "")
