@@ -82,6 +82,15 @@ class Diagnosis:
         return "; then ".join(dict.fromkeys(said)) or self.limit or self.healthy
 
     @property
+    def page(self) -> str:
+        """Return the address of the page about the cause; empty if nothing broke or waits."""
+        if not self.culprits:
+            return ""
+        texts = (rule.says for rule in RULES.values() if rule.says)
+        is_listed = _LISTED_ERROR.search(self.cause) or any(each in self.cause for each in texts)
+        return f"{PAGE}#{MESSAGES if is_listed else CAUSES}"
+
+    @property
     def next(self) -> str:
         """Return the command to type next."""
         for link in self.culprits:
@@ -90,6 +99,12 @@ class Diagnosis:
         return self.commands.get("", "")
 
 
+# Where the documentation explains causes, and which errors it lists by name.
+PAGE = "https://trainshed.github.io/trainshed/troubleshooting/"
+CAUSES, MESSAGES = "causes-and-remedies", "messages-of-a-failed-attempt"
+_LISTED_ERROR = re.compile(
+    r"\b(NonFiniteLoss|UnsupportedWrapper|UnsavableState|OtherParameters)Error\b"
+)
 _LINKS: Mapping[Kind, LinkName] = {
     "code": "training",
     "data": "data",

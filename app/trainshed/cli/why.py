@@ -153,6 +153,8 @@ def _lines(found: Diagnosis) -> Iterator[str]:
         if lines:
             yield f"\n{title}:"
             yield from (f"  {line}" for line in lines)
+    if found.page:
+        yield f"\ndocs: {found.page}"
     if found.next:
         yield f"\nnext: {found.next}"
 
@@ -174,5 +176,6 @@ def _as_json(found: Diagnosis) -> dict[str, object]:
         "start": dict(found.start),
         "events": found.events,
         "log": found.log,
+        "docs": found.page,
         "next": found.next,
     }

@@ -274,7 +274,7 @@ def test_the_failure_of_a_real_run_is_explained_with_its_log(tmp_path: Path) -> 
 
     assert said.stdout.splitlines()[1].startswith("cause: NonFiniteLossError: the loss is NaN")
     assert "  failed  training  NonFiniteLossError" in said.stdout
-    assert "NonFiniteLossError: the loss\n\nnext: trainshed logs" in said.stdout
+    assert "NonFiniteLossError: the loss\n\ndocs: " in said.stdout
     assert "earlier" not in said.stdout
 
 
