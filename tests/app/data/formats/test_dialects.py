@@ -137,7 +137,6 @@ REFUSALS = {
         "gr\u00f6\u00dfe\n1\n".encode("latin-1"),
         r"a\.csv.* in utf-8. Set options\.encoding",
     ),
-    "UTF-16": Refusal("a.csv", "x\n1\n".encode("utf-16"), r"a\.csv.*UTF-16. Convert it to UTF-8"),
     "gzip by another name": Refusal(
         "a.csv", gzip.compress(b"x\n1\n"), r"a\.csv.*its name has to end in \.gz"
     ),

@@ -225,13 +225,6 @@ MISTAKES: dict[str, Mistake] = {
     "no file of the format": Mistake(
         "csv", {"a.txt": "x"}, r"read.path: got .*; expected a folder with \*\.csv or ", {}
     ),
-    "files with other types": Mistake(
-        "csv",
-        {"a.csv": "x,y\n1,2\n", "b.csv": "x,y\n1,z\n"},
-        r"options.types: got column y of string in .*b.csv; expected a type that goes with int64 "
-        r"in .*a.csv\. Set one type that holds both there, or write one type$",
-        {},
-    ),
     "rows with other types, of which bad ones are skipped": Mistake(
         "json",
         {"a.jsonl": '{"x": 1}\n{"x": "z"}\n{"x"\n'},
@@ -251,12 +244,6 @@ MISTAKES: dict[str, Mistake] = {
         r"expected an object on each line, but the file is a list\. Set options\.lines: false$",
         {},
     ),
-    "objects over several lines": Mistake(
-        "json",
-        {"a.json": '{\n "x": 1\n}\n'},
-        r"expected an object on each line, but the first one has several\. Write each on one line",
-        {},
-    ),
     "an object with a key twice": Mistake(
         "json",
         {"a.jsonl": '{"x": 1, "x": 2}\n'},
@@ -268,12 +255,6 @@ MISTAKES: dict[str, Mistake] = {
         {"a.json": '{"x": 1}\n{"x": 2}\n'},
         r"expected a list of objects\. Set options\.lines: true for lines",
         {"lines": False},
-    ),
-    "a row of csv that is short": Mistake(
-        "csv",
-        {"a.csv": "x,y\n1,2\n3\n"},
-        r"expected 2 values in each row, but a row has 1: 3\. .* by onBadRecord: skip$",
-        {},
     ),
     "csv without a row": Mistake("csv", {"a.csv": "x,y\n"}, r"expected a row that can be read", {}),
     "a key with values of several types": Mistake(
@@ -287,9 +268,6 @@ MISTAKES: dict[str, Mistake] = {
         {"a.json": '[{"x": true}, {"x": 1.5}]'},
         r"expected values of one type for each key\. Write one type\. Reported: ",
         {"lines": False},
-    ),
-    "two columns of one name": Mistake(
-        "csv", {"a.csv": "x,x\n1,2\n"}, r"got 2 columns named x in .*a\.csv; expected columns", {}
     ),
     "a list that is none": Mistake(
         "json", {"a.json": '{"x": 1}'}, "expected a list of objects", {"lines": False}
@@ -336,14 +314,6 @@ def test_a_sample_has_no_more_rows_than_asked_for(tmp_path: Path) -> None:
     assert sample["name"].tolist() == list(NAMES[:3])
 
 
-def test_numbers_in_another_order_of_bytes_are_read(tmp_path: Path) -> None:
-    np.save(tmp_path / "a.npy", np.arange(4, dtype=">f4"))
-
-    found = read_all(open_files(tmp_path, "numpy"))["data"]
-
-    assert (found.tolist(), found.dtype) == ([0, 1, 2, 3], np.dtype("float32"))
-
-
 def test_an_array_in_fortran_order_is_read_by_one_task(tmp_path: Path) -> None:
     values = np.arange(60, dtype=">f8").reshape(10, 3, 2)
     np.save(tmp_path / "a.npy", np.asfortranarray(values))
@@ -353,6 +323,7 @@ def test_an_array_in_fortran_order_is_read_by_one_task(tmp_path: Path) -> None:
     read = read_all(source, chunk_rows=4)["data"]
 
     assert [each.rows for each in source.fragments] == [10, 10]
+    assert read.dtype == np.float64
     assert read.tolist() == [*values.tolist(), *values.tolist()]
 
     content = (tmp_path / "a.npy").read_bytes()
@@ -361,7 +332,7 @@ def test_an_array_in_fortran_order_is_read_by_one_task(tmp_path: Path) -> None:
         read_all(as_if_listed_so(source))
 
 
-@pytest.mark.parametrize("kind", ["complex128", "U3", "M8[s]", "i4,f8"])
+@pytest.mark.parametrize("kind", ["complex128", "M8[s]", "i4,f8"])
 def test_values_that_are_no_numbers_are_refused(tmp_path: Path, kind: str) -> None:
     np.save(tmp_path / "a.npy", np.zeros(4, dtype=kind))
 

@@ -38,21 +38,33 @@ def parquet(*values: pa.Array) -> dict[str, bytes]:
 
 DECIMALS = pa.array([None, 123456789012345678901], pa.decimal128(30, 2))
 CASES: Mapping[str, Refused] = {
-    "csv: UTF-16": Refused({"a.csv": "v\n1\n".encode("utf-16")}, "UTF-16"),
+    "csv: UTF-16": Refused(
+        {"a.csv": "v\n1\n".encode("utf-16")}, r"a\.csv.*UTF-16. Convert it to UTF-8"
+    ),
     "csv: lines that end by a carriage return alone": Refused(
         {"a.csv": b"v\r1\r"}, "carriage return"
     ),
     "csv: a quoted value with line ends": Refused({"a.csv": b'v,w\n"1\n2",3\n'}, "line ends"),
-    "csv: two columns of one name": Refused({"a.csv": b"v,v\n1,2\n"}, "2 columns named v"),
-    "csv: rows of several lengths": Refused({"a.csv": b"v,w\n1,2\n3\n"}, "2 values in each row"),
+    "csv: two columns of one name": Refused(
+        {"a.csv": b"v,v\n1,2\n"}, r"got 2 columns named v in .*a\.csv; expected columns"
+    ),
+    "csv: rows of several lengths": Refused(
+        {"a.csv": b"v,w\n1,2\n3\n"},
+        r"expected 2 values in each row, but a row has 1: 3\. .* by onBadRecord: skip$",
+    ),
     "csv: text and numbers in one column of several files": Refused(
-        {"a.csv": b"v\n1\n", "b.csv": b"v\nx\n"}, "goes with"
+        {"a.csv": b"v\n1\n", "b.csv": b"v\nx\n"},
+        r"options.types: got column v of string in .*b.csv; expected a type that goes with int64 "
+        r"in .*a.csv\. Set one type that holds both there, or write one type$",
     ),
     "csv: an integer that float64 rounds": Refused(
         {"a.csv": b"v\n9007199254740993\n0.5\n"}, "integers exactly"
     ),
     "csv: a number beyond float64": Refused({"a.csv": b"v\n1e400\n"}, "got 1e400"),
-    "json: an object over several lines": Refused({"a.json": b'{\n"v": 1\n}\n'}, "on one line"),
+    "json: an object over several lines": Refused(
+        {"a.json": b'{\n"v": 1\n}\n'},
+        r"expected an object on each line, but the first one has several\. Write each on one line",
+    ),
     "json: values of several types for one key": Refused(
         {"a.jsonl": b'{"v": 1}\n{"v": "x"}\n'}, "one type for each key"
     ),
@@ -122,4 +134,6 @@ def test_drawn_files_have_the_values_of_another_reader_or_are_refused_as_listed(
     assert tally.different == []
     known = [refused.message for name, refused in CASES.items() if name.split(":")[0] in kind]
     known += ["integers up to 9007199254740992", "goes with", "values of"]
-    assert [each for each in tally.refused if not any(map(each.count, known))] == []
+    assert [
+        each for each in tally.refused if not any(re.search(message, each) for message in known)
+    ] == []
