@@ -1,23 +1,15 @@
 """Files whose types differ are one dataset, read with types that hold the values of each."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date, datetime
 from decimal import Decimal
-from io import StringIO
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
-import pyarrow.json as pajson
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from tests.app.data.builders_formats import FIELD, dtypes_of, open_files, read_all
@@ -26,7 +18,6 @@ from trainshed.data.sources.arrow_columns import (
     EXTENSION_METADATA,
     EXTENSION_NAME,
     RAY_TENSORS,
-    from_arrow,
 )
 from trainshed.data.sources.column_arrays import Columns
 from trainshed.data.sources.dataset_files import open_source, read_fragment, read_sample
@@ -311,64 +302,6 @@ def chosen(source: Source) -> list[object]:
     return found
 
 
-def arrays(kind: pa.DataType, values: st.SearchStrategy[object]) -> st.SearchStrategy[pa.Array]:
-    rows = st.lists(st.none() | values, min_size=1, max_size=3)
-    return rows.map(lambda some: pa.array(some, kind))
-
-
-def integers(kind: pa.DataType, least: int, most: int) -> st.SearchStrategy[pa.Array]:
-    return arrays(kind, st.integers(least, most))
-
-
-TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=3)
-LISTS = st.lists(st.integers(-9, 9), max_size=2)
-TIMES = st.datetimes(datetime(1970, 1, 1), datetime(2200, 1, 1))
-KINDS = (
-    st.integers(1, 3).map(pa.nulls),
-    integers(pa.int8(), -128, 127),
-    integers(pa.uint16(), 0, 2**16 - 1),
-    integers(pa.int32(), -(2**31), 2**31 - 1),
-    integers(pa.int64(), -(2**53), 2**53),
-    arrays(pa.float32(), st.floats(width=32, allow_infinity=False, allow_nan=False)),
-    arrays(pa.float64(), st.floats(allow_nan=False)),
-    arrays(pa.bool_(), st.booleans()),
-    arrays(pa.string(), TEXTS),
-    arrays(pa.large_string(), TEXTS),
-    arrays(pa.list_(pa.int64()), LISTS),
-    arrays(pa.large_list(pa.int32()), LISTS),
-    arrays(pa.list_(pa.null()), st.just([])),
-    arrays(pa.struct({"a": pa.int32()}), st.fixed_dictionaries({"a": st.integers(0, 9)})),
-    arrays(pa.struct({"b": pa.string(), "a": pa.int64()}), st.fixed_dictionaries({"b": TEXTS})),
-    arrays(pa.timestamp("ms"), TIMES.map(lambda time: time.replace(microsecond=0))),
-    arrays(pa.timestamp("us"), TIMES),
-    arrays(pa.date32(), st.dates(date(1970, 1, 1), date(2200, 1, 1))),
-)
-TABLES = st.fixed_dictionaries(
-    {"id": integers(pa.int64(), 0, 9)}, optional={name: st.one_of(KINDS) for name in "vw"}
-)
-
-
-@settings(max_examples=40)
-@given(st.lists(TABLES, min_size=2, max_size=3))
-def test_what_arrow_unifies_is_read_with_equal_values(
-    some: Sequence[Mapping[str, pa.Array]],
-) -> None:
-    files = []
-    for columns in some:
-        rows = min(map(len, columns.values()))
-        files.append(pa.table({name: array[:rows] for name, array in columns.items()}))
-    try:
-        want = from_arrow(pa.concat_tables(files, promote_options="permissive"))
-    except pa.ArrowException:
-        return
-
-    with TemporaryDirectory() as folder:
-        write_parquet(Path(folder), *files)
-        found = read_all(open_files(Path(folder), "parquet"))
-
-    assert values_of(found) == values_of(want)
-
-
 class Lines(NamedTuple):
     form: str
     files: Sequence[str]
@@ -487,62 +420,6 @@ def test_an_integer_beside_fractions_of_another_file_is_not_rounded(
         read_all(open_files(tmp_path, form))
     declared = open_files(tmp_path, form, {"types": {"v": "float64"}})
     assert values_of(read_all(declared)) == {"v": [0.5, float(large)]}
-
-
-WORDS = st.text("bcdxy", min_size=1, max_size=3)
-# Values of a column in one file: whole numbers, any numbers, words, or nothing.
-NUMBERS = (st.integers(-(2**53), 2**53), st.floats(-1e9, 1e9), st.none())
-CELLS: Mapping[str, Sequence[st.SearchStrategy[object]]] = {
-    "v": NUMBERS,
-    "w": (st.booleans(), st.none()),
-    "t": (WORDS, st.none()),
-    "late": (st.integers(0, 9), st.none()),
-}
-
-
-@st.composite
-def parts_of_rows(draw: st.DrawFn) -> list[list[dict[str, object]]]:
-    """Return the rows of two or three files: each has some of the columns, of one kind each."""
-    parts: list[list[dict[str, object]]] = []
-    for _ in range(draw(st.integers(2, 3))):
-        names = [name for name in CELLS if draw(st.booleans())]
-        kinds = {name: draw(st.sampled_from(CELLS[name])) for name in names}
-        cells = {name: st.none() | kinds[name] for name in names}
-        ids: dict[str, st.SearchStrategy[object]] = {"id": st.integers(0, 9)}
-        row = st.fixed_dictionaries(ids, optional=cells)
-        parts.append(draw(st.lists(row, min_size=1, max_size=3)))
-    return parts
-
-
-@settings(max_examples=40)
-@given(parts_of_rows())
-def test_objects_are_those_that_arrow_reads_from_one_file(
-    parts: list[list[dict[str, object]]],
-) -> None:
-    texts = ["".join(f"{json.dumps(row)}\n" for row in rows) for rows in parts]
-    want = from_arrow(pajson.read_json(pa.BufferReader("".join(texts).encode())))
-
-    with TemporaryDirectory() as folder:
-        write_lines(Path(folder), "json", texts)
-        found = read_all(open_files(Path(folder), "json"))
-
-    assert values_of(found) == values_of(want)
-
-
-@settings(max_examples=40)
-@given(parts_of_rows())
-def test_csv_is_what_pandas_reads_and_concatenates(parts: list[list[dict[str, object]]]) -> None:
-    frames = [pd.DataFrame(rows, dtype=object) for rows in parts]
-    texts = [frame.to_csv(index=False) for frame in frames]
-    want = pd.concat([pd.read_csv(StringIO(text)) for text in texts])
-
-    with TemporaryDirectory() as folder:
-        write_lines(Path(folder), "csv", texts)
-        found = values_of(read_all(open_files(Path(folder), "csv")))
-
-    # pandas reads an empty text as missing.
-    without = {name: [None if v == "" else v for v in values] for name, values in found.items()}
-    assert without == values_of({name: want[name].to_numpy() for name in want})
 
 
 def test_two_columns_of_one_name_are_refused_unless_they_are_left_out(tmp_path: Path) -> None:
