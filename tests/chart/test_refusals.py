@@ -25,7 +25,7 @@ CASES = {
         group("repilcas: 3"), ("/groups/gpu", "'repilcas' not allowed")
     ),
     "a group's image of today": Case(
-        group("image: {tag: latest}"), ("groups.gpu.image.tag", "means another image every day")
+        group("image: {tag: latest}"), ("groups.gpu.image.tag", "the image behind latest changes")
     ),
     "an Ingress without a host": Case(
         "dashboard: {proxyNamespace: x, ingress: {enabled: true}}",
@@ -58,11 +58,11 @@ CASES = {
     ),
     "a class's image of today": Case(
         "controller: {classImages: {xgboost: {tag: latest}}}",
-        ("controller.classImages.xgboost.tag", "means another image every day"),
+        ("controller.classImages.xgboost.tag", "the image behind latest changes"),
     ),
     "a second default class": Case(
         "controller: {classImages: {default: {tag: x}}}",
-        ("controller.classImages.default", "there is a class of that name already"),
+        ("controller.classImages: got default", "the name of an existing class"),
     ),
     "GPUs in two places": Case(
         group("resources: {limits: {nvidia.com/gpu: 1}}"),
@@ -95,18 +95,18 @@ CASES = {
         ("/groups/gpu/terminationGracePeriodSeconds", "got 5, want 30"),
     ),
     # by validate.yaml: what has to fit together
-    "an image of every day": Case("image: {tag: latest}", ('image.tag is "latest"', "version")),
+    "an image of every day": Case("image: {tag: latest}", ('image.tag: got "latest"', "version")),
     "a controller of every day": Case(
-        "controller: {image: {tag: latest}}", ('controller.image.tag is "latest"', "version")
+        "controller: {image: {tag: latest}}", ('controller.image.tag: got "latest"', "version")
     ),
     "a digest of the controller that is none": Case(
-        "controller: {image: {digest: oops}}", ('controller.image.digest is "oops"', "sha256:")
+        "controller: {image: {digest: oops}}", ('controller.image.digest: got "oops"', "sha256:")
     ),
     "a mirror without KubeRay": Case(
         "global: {imageRegistry: mirror.example/all}",
         (
-            "global.imageRegistry is mirror.example/all and kuberay-operator.image.repository is",
-            "set the other, too, such as mirror.example/all/kuberay/operator",
+            "global.imageRegistry: got mirror.example/all",
+            "such as mirror.example/all/kuberay/operator",
         ),
     ),
     "a class whose images are not of the mirror": Case(
@@ -114,7 +114,10 @@ CASES = {
         "kuberay-operator: {enabled: false}\n"
         "controller: {classes: {big: {headGroupSpec: {template: {spec: {containers: "
         "[{name: a, image: mirror.example/a:1}, {name: b, image: 'docker.io/b:1'}]}}}}}}",
-        ("controller.classes.big has the image docker.io/b:1", "name one of that registry"),
+        (
+            "controller.classes.big has the image docker.io/b:1",
+            "expected an image in that registry",
+        ),
     ),
     "a parameter of Ray that KubeRay sets": Case(
         "groups: {gpu: {rayStartParams: {port: 1}}}", ("groups.gpu.rayStartParams: got port",)
@@ -165,11 +168,11 @@ CASES = {
     ),
     "trust in a class that is not there": Case(
         "controller: {classes: {big: {headGroupSpec: {}}}, trustedClasses: [bigger]}",
-        ('controller.trustedClasses has "bigger"', "controller.classes: big"),
+        ('controller.trustedClasses: got "bigger"', "controller.classes: big"),
     ),
     "permissions of a class that is not there": Case(
         "controller: {classPermissions: {bigger: {images: [registry.example.com/team]}}}",
-        ('controller.classPermissions has "bigger"', "expected one of: default"),
+        ('controller.classPermissions: got "bigger"', "expected one of: default"),
     ),
     "a permission of another kind": Case(
         "controller: {classPermissions: {default: {volumes: [a]}}}",
@@ -179,68 +182,76 @@ CASES = {
         "global: {imageRegistry: mirror.example}\n"
         "kuberay-operator: {enabled: false}\n"
         "groups: {cpu: {sidecars: [{name: a, image: 'docker.io/b:1'}]}}",
-        ("groups.cpu.sidecars has the image docker.io/b:1", "name one of that registry"),
+        ("groups.cpu.sidecars has the image docker.io/b:1", "expected an image in that registry"),
     ),
-    "a digest cut off": Case("image: {digest: 'sha256:abc'}", ('image.digest is "sha256:abc"',)),
-    "a Ray that has no tokens": Case("ray: {version: 2.40.0}", ("ray.version is 2.40.0",)),
-    "a Ray of no version": Case("ray: {version: newest}", ('ray.version is "newest"', "2.60.0")),
+    "a digest cut off": Case("image: {digest: 'sha256:abc'}", ('image.digest: got "sha256:abc"',)),
+    "a Ray that has no tokens": Case("ray: {version: 2.40.0}", ("ray.version: got 2.40.0",)),
+    "a Ray of no version": Case("ray: {version: newest}", ('ray.version: got "newest"', "2.60.0")),
     "a long name": Case(
-        "fullnameOverride: " + "x" * 48, ("has 48 characters, at most 47", "fullnameOverride")
+        "fullnameOverride: " + "x" * 48,
+        ("of 48 characters; expected at most 47", "fullnameOverride"),
     ),
     "a long name of the release": Case(
-        "nameOverride: ray", ("has 54 characters", "shorter release name"), release="r" * 50
+        "nameOverride: ray", ("of 54 characters", "shorter release name"), release="r" * 50
     ),
-    "a name that begins with a digit": Case("fullnameOverride: 3d", ('"3d"', "a letter first")),
-    "a group named like the head's": Case("groups: {head: {}}", ('groups has "head"',)),
-    "a group in capitals": Case("groups: {GPU: {}}", ('groups has "GPU"', "small letters")),
+    "a name that begins with a digit": Case(
+        "fullnameOverride: 3d", ('"3d"', "beginning with a letter")
+    ),
+    "a group named like the head's": Case("groups: {head: {}}", ('groups: got the name "head"',)),
+    "a group in capitals": Case(
+        "groups: {GPU: {}}", ('groups: got the name "GPU"', "lowercase letters")
+    ),
     "no group at all": Case(
-        "groups: {gpu: {enabled: false}, cpu: {enabled: false}}", ("no group that is enabled",)
+        "groups: {gpu: {enabled: false}, cpu: {enabled: false}}", ("groups: got no enabled group",)
     ),
     "memory without its unit": Case(
         group("resources: {limits: {memory: 64}, requests: {memory: 64}}"),
-        ("groups.gpu.resources.limits.memory is 64", "unit"),
+        ("groups.gpu.resources.limits.memory: got 64", "unit"),
     ),
     "memory in a unit of its own": Case(
         group("resources: {limits: {memory: 16GB}}"),
-        ('groups.gpu.resources.limits.memory is "16GB"', "16Gi"),
+        ('groups.gpu.resources.limits.memory: got "16GB"', "16Gi"),
     ),
     "a request above its limit": Case(
         group("resources: {requests: {cpu: 8}}"),
-        ("groups.gpu.resources.requests.cpu is 8, more than its limit 4",),
+        ("groups.gpu.resources.requests.cpu: got 8; expected at most its limit 4",),
     ),
     "a head's request above its limit": Case(
         "head: {resources: {limits: {memory: 900Mi}}}",
-        ("head.resources.requests.memory is 8Gi, more than its limit 900Mi",),
+        ("head.resources.requests.memory: got 8Gi; expected at most its limit 900Mi",),
     ),
     "more workers at least than at most": Case(
-        scaled("minReplicas: 9"), ("groups.gpu.minReplicas is 9, more than maxReplicas 4",)
+        scaled("minReplicas: 9"), ("groups.gpu.minReplicas: got 9; expected at most maxReplicas 4",)
     ),
     "more workers at the start than at most": Case(
-        scaled("replicas: 9"), ("groups.gpu.replicas is 9", "maxReplicas 4")
+        scaled("replicas: 9"), ("groups.gpu.replicas: got 9", "maxReplicas 4")
     ),
     "an environment that the chart sets": Case(
-        "ray: {env: {TRAINSHED_HOME: /}}", ("ray.env has TRAINSHED_HOME, which the chart",)
+        "ray: {env: {TRAINSHED_HOME: /}}", ("ray.env: got TRAINSHED_HOME, which the chart",)
     ),
     "a token in the open": Case(
-        group("env: {RAY_AUTH_TOKEN: x}"), ("groups.gpu.env has RAY_AUTH_TOKEN",)
+        group("env: {RAY_AUTH_TOKEN: x}"), ("groups.gpu.env: got RAY_AUTH_TOKEN",)
     ),
     "a key to a store in the open": Case(
         group("env: {AWS_SECRET_ACCESS_KEY: x}"),
-        ("groups.gpu.env has AWS_SECRET_ACCESS_KEY", "storage.credentialsSecret or ray.envFrom"),
+        ("groups.gpu.env: got AWS_SECRET_ACCESS_KEY", "storage.credentialsSecret or ray.envFrom"),
     ),
     "an environment that no shell knows": Case(
-        "ray: {env: {a-b: c}}", ('ray.env has "a-b"', "underscores")
+        "ray: {env: {a-b: c}}", ('ray.env: got the name "a-b"', "underscores")
     ),
     "a mount over the home folder": Case(
-        "storage: {mountPath: /home/ray}", ("storage.mountPath is /home/ray, which hides",)
+        "storage: {mountPath: /home/ray}",
+        ("storage.mountPath: got /home/ray; expected a path outside",),
     ),
-    "a mount that is no path": Case("storage: {mountPath: data}", ('storage.mountPath is "data"',)),
+    "a mount that is no path": Case(
+        "storage: {mountPath: data}", ('storage.mountPath: got "data"',)
+    ),
     "a namespace that is not the release's": Case(
         "controller: {watchNamespaces: [trainshed, other]}",
-        ('controller.watchNamespaces has "other"', "namespace of its release, trainshed"),
+        ('controller.watchNamespaces: got "other"', "namespace of the release, trainshed"),
     ),
     "a claim of no size": Case(
-        "storage: {claim: {size: big}}", ('storage.claim.size is "big"', "quantity")
+        "storage: {claim: {size: big}}", ('storage.claim.size: got "big"', "quantity")
     ),
 }
 # What a live cluster offers, as `helm install` hears it.

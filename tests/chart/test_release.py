@@ -138,8 +138,8 @@ def test_a_second_controller_in_a_namespace_is_refused(space: Space) -> None:
     with pytest.raises(ClusterError) as refusal:
         space.helm("install", "blue")
 
-    assert 'has a controller already, that of release "trainshed"' in str(refusal.value)
-    assert "use another namespace, or set controller.enabled=false" in str(refusal.value)
+    assert 'has the controller of release "trainshed"' in str(refusal.value)
+    assert "Use another namespace, or set controller.enabled=false" in str(refusal.value)
     assert space.names() == first
     # An upgrade of the first is none.
     space.helm("upgrade", "trainshed", "--set=ray.openFiles=20000")
@@ -197,8 +197,8 @@ def test_the_key_that_the_controller_filled_in_outlives_every_revision(space: Sp
 @pytest.mark.parametrize(
     ("value", "want"),
     [
-        ("accessModes={ReadWriteOnce}", 'has ["ReadWriteMany"], which cannot be changed'),
-        ("storageClass=fast", 'has "slow", which cannot be changed'),
+        ("accessModes={ReadWriteOnce}", 'has ["ReadWriteMany"]; expected the same'),
+        ("storageClass=fast", 'has "slow"; expected the same'),
     ],
 )
 def test_what_cannot_be_changed_of_a_claim_is_refused(space: Space, value: str, want: str) -> None:

@@ -26,22 +26,22 @@ def policy(peers: str) -> str:
 
 
 def not_an_address(url: str) -> Case:
-    return Case(f"storage: {{url: '{url}'}}", (f'storage.url is "{url}"', "s3://BUCKET/PREFIX"))
+    return Case(f"storage: {{url: '{url}'}}", (f'storage.url: got "{url}"', "s3://BUCKET/PREFIX"))
 
 
 def of_the_node(host: str) -> Case:
     return Case(
         at_endpoint(f"https://{host}"),
-        ("storage.endpoint is https://", "an address of the Pod or its node"),
+        ("storage.endpoint: got https://", "an address of the Pod or its node"),
     )
 
 
 def only_with_a_store(text: str, field: str) -> Case:
-    return Case(f"storage: {{{text}}}", (f"{field} is set and storage.url is empty",))
+    return Case(f"storage: {{{text}}}", (f"{field}: got a value, and storage.url is empty",))
 
 
 def two_homes(text: str, field: str) -> Case:
-    return Case(aws(text), (f"storage.url and {field} are both set",))
+    return Case(aws(text), ("storage.url: got an address", f"{field} is set"))
 
 
 CASES = {
@@ -55,7 +55,8 @@ CASES = {
     "an address of Azure without an account": not_an_address("abfs://runs/a"),
     "an address of a page": not_an_address("https://runs.s3.amazonaws.com/a"),
     "an address that goes up": Case(
-        "storage: {url: s3://runs/a/../b}", ('storage.url is "s3://runs/a/../b"', "no . and ..")
+        "storage: {url: s3://runs/a/../b}",
+        ('storage.url: got "s3://runs/a/../b"', "without . and .."),
     ),
     # and a volume
     "a claim that is there": two_homes("existingClaim: b", "storage.existingClaim"),
@@ -76,32 +77,33 @@ CASES = {
     ),
     "a policy to a volume": Case(
         "networkPolicy: {storage: {ports: [9000]}}",
-        ("networkPolicy.storage.ports is set and storage.url is empty",),
+        ("networkPolicy.storage.ports: got a value, and storage.url is empty",),
     ),
     # an endpoint
     "a bucket of Amazon's somewhere": Case(
-        "storage: {url: s3://runs, credentialsSecret: keys}", ("storage.region is empty",)
+        "storage: {url: s3://runs, credentialsSecret: keys}", ("storage.region: got nothing",)
     ),
     "an endpoint of Google's": Case(
         "storage: {url: gs://runs, credentialsSecret: keys, endpoint: https://x.example}",
-        ("storage.endpoint is set and storage.url is gs://runs: only S3 has it",),
+        ("storage.endpoint: got a value, and storage.url is gs://runs",),
     ),
     "a region of Azure's": Case(
         "storage: {url: abfs://a@b, credentialsSecret: keys, region: eu-x}",
-        ("storage.region is set and storage.url is abfs://a@b",),
+        ("storage.region: got a value, and storage.url is abfs://a@b",),
     ),
     "an endpoint without its scheme": Case(
-        at_endpoint("minio.example:9000"), ('storage.endpoint is "minio.example:9000"', "https://")
+        at_endpoint("minio.example:9000"),
+        ('storage.endpoint: got "minio.example:9000"', "https://"),
     ),
     "an endpoint with keys": Case(
-        at_endpoint("https://key:secret@minio.example"), ("storage.endpoint is", "without keys")
+        at_endpoint("https://key:secret@minio.example"), ("storage.endpoint: got", "without keys")
     ),
     "an endpoint with options": Case(
-        at_endpoint("https://minio.example/?a=b"), ("storage.endpoint is", "options")
+        at_endpoint("https://minio.example/?a=b"), ("storage.endpoint: got", "options")
     ),
     "an endpoint that anybody reads": Case(
         at_endpoint("http://minio.example:9000"),
-        ("storage.endpoint is http://minio.example:9000", "storage.allowHttp=true"),
+        ("storage.endpoint: got http://minio.example:9000", "storage.allowHttp=true"),
     ),
     "the node's metadata": of_the_node("169.254.169.254"),
     "the metadata of a container": of_the_node("169.254.170.2"),
@@ -111,37 +113,38 @@ CASES = {
     "the node's metadata by name": of_the_node("metadata.google.internal"),
     "the node's metadata by name, in capitals": of_the_node("Metadata.Google.Internal"),
     "the node's metadata by name, with a dot": Case(
-        at_endpoint("https://metadata.google.internal."), ("storage.endpoint is", "https://HOST")
+        at_endpoint("https://metadata.google.internal."), ("storage.endpoint: got", "https://HOST")
     ),
     "Azure's wire server": of_the_node("168.63.129.16"),
     "the Pod itself": of_the_node("localhost:9000"),
     "the Pod itself by number": of_the_node("127.0.0.1:9000"),
     "the Pod itself by IPv6": of_the_node("[::1]:9000"),
     "the node's metadata as one number": Case(
-        at_endpoint("https://2852039166"), ("storage.endpoint is", "four numbers")
+        at_endpoint("https://2852039166"), ("storage.endpoint: got", "four numbers")
     ),
     "the node's metadata in hexadecimal": Case(
-        at_endpoint("https://0xA9.0xFE.0xA9.0xFE"), ("storage.endpoint is", "four numbers")
+        at_endpoint("https://0xA9.0xFE.0xA9.0xFE"), ("storage.endpoint: got", "four numbers")
     ),
     "the node's metadata in octal": Case(
-        at_endpoint("https://0251.0376.0251.0376"), ("storage.endpoint is", "four numbers")
+        at_endpoint("https://0251.0376.0251.0376"), ("storage.endpoint: got", "four numbers")
     ),
     "certificates from two places": Case(
         aws("caBundle: {configMap: a, secret: b}"),
-        ("storage.caBundle.configMap and storage.caBundle.secret are both set",),
+        ("storage.caBundle: got both configMap and secret",),
     ),
     # by what right
     "a store without a right": Case(
         "storage: {url: s3://runs, region: eu-x}",
-        ("storage.url is s3://runs", "set storage.credentialsSecret or storage.identity"),
+        ("storage.url: got s3://runs", "Set storage.credentialsSecret or storage.identity"),
     ),
     "two rights": Case(
-        aws("identity: node"), ("storage.credentialsSecret and storage.identity are both set",)
+        aws("identity: node"),
+        ("storage.identity: got a value, and storage.credentialsSecret is set",),
     ),
     "an identity of nobody's": Case(aws("identity: me"), ("/storage/identity", "'irsa'")),
     "an identity of another cloud": Case(
         "storage: {url: gs://runs, identity: irsa}",
-        ("storage.identity is irsa, which is for s3:// addresses", "gs://runs"),
+        ("storage.identity: got irsa, which is for s3:// addresses", "gs://runs"),
     ),
     "a role that is not said": Case(
         "storage: {url: s3://runs, region: eu-x, identity: irsa}",
@@ -161,36 +164,45 @@ CASES = {
     # an environment that says something else than storage
     "an endpoint in the environment": Case(
         f"{aws('')}\nray: {{env: {{AWS_ENDPOINT_URL: https://x.example}}}}",
-        ("ray.env has AWS_ENDPOINT_URL beside storage.url: set storage.endpoint",),
+        (
+            "ray.env: got AWS_ENDPOINT_URL",
+            "expected the value storage.endpoint",
+        ),
     ),
     "a region of one group": Case(
         f"{aws('')}\ngroups: {{gpu: {{env: {{AWS_REGION: eu-y}}}}}}",
-        ("groups.gpu.env has AWS_REGION beside storage.url: set storage.region",),
+        (
+            "groups.gpu.env: got AWS_REGION",
+            "expected the value storage.region",
+        ),
     ),
     "certificates in the environment": Case(
         "storage: {url: gs://runs, credentialsSecret: keys}\nray: {env: {SSL_CERT_FILE: /tmp/ca}}",
-        ("ray.env has SSL_CERT_FILE beside storage.url: set storage.caBundle",),
+        (
+            "ray.env: got SSL_CERT_FILE",
+            "expected the value storage.caBundle",
+        ),
     ),
     # the way there
     "a name in a policy": Case(
         "storage: {url: s3://runs, endpoint: https://minio.example, credentialsSecret: keys}",
-        ("networkPolicy.storage.to is empty and storage.endpoint is https://minio.example",),
+        ("networkPolicy.storage.to: got nothing; expected the addresses of https://minio.example",),
     ),
     "every address, and so the node's": Case(
         policy("[{ipBlock: {cidr: 0.0.0.0/0}}]"),
-        ("networkPolicy.storage.to has 0.0.0.0/0", "169.254.0.0/16"),
+        ("networkPolicy.storage.to: got 0.0.0.0/0", "169.254.0.0/16"),
     ),
     "every address but others than the node's": Case(
         policy("[{ipBlock: {cidr: 0.0.0.0/0, except: [10.0.0.0/8]}}]"),
-        ("networkPolicy.storage.to has 0.0.0.0/0",),
+        ("networkPolicy.storage.to: got 0.0.0.0/0",),
     ),
     "every address of IPv6, and so the node's": Case(
         policy("[{ipBlock: {cidr: '::/0'}}]"),
-        ("networkPolicy.storage.to has ::/0", "fd00:ec2::/32"),
+        ("networkPolicy.storage.to: got ::/0", "fd00:ec2::/32"),
     ),
     "the node's address": Case(
         policy("[{ipBlock: {cidr: 169.254.169.254/32}}]"),
-        ("networkPolicy.storage.to has 169.254.169.254/32",),
+        ("networkPolicy.storage.to: got 169.254.169.254/32",),
     ),
     "a peer that is none": Case(policy("[10.1.2.3]"), ("/networkPolicy/storage/to/0", "object")),
 }

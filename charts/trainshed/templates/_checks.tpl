@@ -5,7 +5,7 @@
 {{- $field := index . 0 -}}
 {{- $text := toString (index . 1) -}}
 {{- if not (regexMatch "^[0-9]+(\\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$" $text) -}}
-{{- fail (printf "%s is %q: write a Kubernetes quantity, such as 500m or 2 for CPUs and 16Gi for bytes" $field $text) -}}
+{{- fail (printf "%s: got %q; expected a Kubernetes quantity, such as 500m or 2 for CPUs and 16Gi for bytes. Correct it" $field $text) -}}
 {{- end -}}
 {{- end -}}
 
@@ -29,11 +29,11 @@
 {{- range $name, $limit := $resources.limits -}}
 {{- $request := get (default dict $resources.requests) $name -}}
 {{- if and $request (gt (include "trainshed.number" $request | float64) (include "trainshed.number" $limit | float64)) -}}
-{{- fail (printf "%s.requests.%s is %v, more than its limit %v: raise the limit, too" $field $name $request $limit) -}}
+{{- fail (printf "%s.requests.%s: got %v; expected at most its limit %v. Lower the request, or raise the limit" $field $name $request $limit) -}}
 {{- end -}}
 {{- end -}}
 {{- if lt (include "trainshed.number" $resources.limits.memory | float64) 268435456.0 -}}
-{{- fail (printf "%s.limits.memory is %v: Ray does not start in less than 256Mi; has the unit been left out?" $field $resources.limits.memory) -}}
+{{- fail (printf "%s.limits.memory: got %v; expected at least 256Mi, which Ray needs to start. Raise it, or add the missing unit" $field $resources.limits.memory) -}}
 {{- end -}}
 {{- end -}}
 
@@ -45,17 +45,17 @@
   "AZURE_STORAGE_ACCOUNT_KEY" "AZURE_STORAGE_SAS_KEY" "AZURE_STORAGE_SAS_TOKEN" "AZURE_CLIENT_SECRET" -}}
 {{- range $name, $_ := index . 2 -}}
 {{- if not (regexMatch "^[A-Za-z_][A-Za-z0-9_]*$" $name) -}}
-{{- fail (printf "%s has %q: names of the environment are letters, digits and underscores" $field $name) -}}
+{{- fail (printf "%s: got the name %q; expected letters, digits and underscores. Rename the variable" $field $name) -}}
 {{- end -}}
 {{- if or (hasPrefix "TRAINSHED_" $name) (hasPrefix "RAY_AUTH_" $name) (has $name (list "HOME" "RAY_ADDRESS" "RAY_START_ULIMIT_OPEN_FILES")) -}}
-{{- fail (printf "%s has %s, which the chart or KubeRay sets" $field $name) -}}
+{{- fail (printf "%s: got %s, which the chart or KubeRay sets; expected another variable. Remove it" $field $name) -}}
 {{- end -}}
 {{- if has $name $secrets -}}
-{{- fail (printf "%s has %s, which whoever reads the release or a Pod would see: put it into a Secret, and name that in storage.credentialsSecret or ray.envFrom" $field $name) -}}
+{{- fail (printf "%s: got %s, a secret that everyone who can read the release or a Pod would see; expected no secrets. Store it in a Secret, and name that in storage.credentialsSecret or ray.envFrom" $field $name) -}}
 {{- end -}}
 {{- $told := include "trainshed.toldByStorage" (list $root $name) -}}
 {{- if $told -}}
-{{- fail (printf "%s has %s beside storage.url: set %s, which the Job with the digits and the policies know, too" $field $name $told) -}}
+{{- fail (printf "%s: got %s, and storage.url is set; expected the value %s, which Jobs and NetworkPolicies use as well. Set that instead" $field $name $told) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -86,10 +86,10 @@
 {{- if $group.enabled -}}
 {{- $enabled = add1 $enabled -}}
 {{- if not (regexMatch "^[a-z]([-a-z0-9]{0,28}[a-z0-9])?$" $name) -}}
-{{- fail (printf "groups has %q: a group's name is at most 30 small letters, digits and dashes, a letter first" $name) -}}
+{{- fail (printf "groups: got the name %q; expected at most 30 lowercase letters, digits and dashes, beginning with a letter. Rename the group" $name) -}}
 {{- end -}}
 {{- if eq $name "head" -}}
-{{- fail "groups has \"head\": that is the head's own group, choose another name" -}}
+{{- fail "groups: got the name \"head\", which Ray's head uses; expected another name. Rename the group" -}}
 {{- end -}}
 {{- include "trainshed.checkResources" (list (printf "%s.resources" $field) $group.resources) -}}
 {{- include "trainshed.checkEnv" (list $ (printf "%s.env" $field) $group.env) -}}
@@ -99,16 +99,16 @@
 {{- end -}}
 {{- if $.Values.autoscaling.enabled -}}
 {{- if gt (int $group.minReplicas) (int $group.maxReplicas) -}}
-{{- fail (printf "%s.minReplicas is %d, more than maxReplicas %d" $field (int $group.minReplicas) (int $group.maxReplicas)) -}}
+{{- fail (printf "%s.minReplicas: got %d; expected at most maxReplicas %d. Lower it, or raise maxReplicas" $field (int $group.minReplicas) (int $group.maxReplicas)) -}}
 {{- end -}}
 {{- if or (lt (int $group.replicas) (int $group.minReplicas)) (gt (int $group.replicas) (int $group.maxReplicas)) -}}
-{{- fail (printf "%s.replicas is %d: with autoscaling it lies from minReplicas %d to maxReplicas %d" $field (int $group.replicas) (int $group.minReplicas) (int $group.maxReplicas)) -}}
+{{- fail (printf "%s.replicas: got %d; expected minReplicas %d to maxReplicas %d, because autoscaling is enabled. Correct it" $field (int $group.replicas) (int $group.minReplicas) (int $group.maxReplicas)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- if not $enabled -}}
-{{- fail "groups has no group that is enabled: nothing would train" -}}
+{{- fail "groups: got no enabled group; expected one, because workers run in groups. Enable one" -}}
 {{- end -}}
 {{- end -}}
 
@@ -117,16 +117,16 @@
 {{- $field := index . 0 -}}
 {{- $image := index . 1 -}}
 {{- if eq $image.tag "latest" -}}
-{{- fail (printf "%s.tag is \"latest\", which means another image every day: name a version, or leave it empty for this chart's" $field) -}}
+{{- fail (printf "%s.tag: got \"latest\"; expected a version, because the image behind latest changes. Set a version, or leave it empty for the appVersion of the chart" $field) -}}
 {{- end -}}
 {{- if and $image.tag (not (regexMatch "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$" $image.tag)) -}}
-{{- fail (printf "%s.tag is %q: a tag is up to 128 letters, digits, _, . and -" $field $image.tag) -}}
+{{- fail (printf "%s.tag: got %q; expected at most 128 letters, digits, _, . and -. Correct it" $field $image.tag) -}}
 {{- end -}}
 {{- if and $image.repository (not (regexMatch "^[a-z0-9]+([._/-]+[a-z0-9]+)*$" $image.repository)) -}}
-{{- fail (printf "%s.repository is %q: write a path such as team/app, its registry in %s.registry and its tag in %s.tag" $field $image.repository $field $field) -}}
+{{- fail (printf "%s.repository: got %q; expected a path such as team/app. Set the registry in %s.registry and the tag in %s.tag" $field $image.repository $field $field) -}}
 {{- end -}}
 {{- if and $image.digest (not (regexMatch "^sha256:[0-9a-f]{64}$" $image.digest)) -}}
-{{- fail (printf "%s.digest is %q: a digest is sha256: and 64 hexadecimal digits" $field $image.digest) -}}
+{{- fail (printf "%s.digest: got %q; expected sha256: and 64 hexadecimal digits. Correct it" $field $image.digest) -}}
 {{- end -}}
 {{- end -}}
 
@@ -137,7 +137,7 @@
 {{- $operator := index .Values "kuberay-operator" -}}
 {{- $repository := dig "image" "repository" "quay.io/kuberay/operator" $operator -}}
 {{- if and $operator.enabled (not (hasPrefix (printf "%s/" $mirror) $repository)) -}}
-{{- fail (printf "global.imageRegistry is %s and kuberay-operator.image.repository is %s: KubeRay's chart does not know the one, set the other, too, such as %s/kuberay/operator" $mirror $repository $mirror) -}}
+{{- fail (printf "global.imageRegistry: got %s, and kuberay-operator.image.repository is %s; expected a repository in that registry, because KubeRay's chart ignores global.imageRegistry. Set kuberay-operator.image.repository, such as %s/kuberay/operator" $mirror $repository $mirror) -}}
 {{- end -}}
 {{- $named := dict -}}
 {{- range $name, $spec := .Values.controller.classes -}}
@@ -153,7 +153,7 @@
 {{- range regexFindAll "(?m)^[- ]*image: .*$" (toYaml $spec) -1 -}}
 {{- $image := regexReplaceAll "^[- ]*image: *[\"']?([^\"']*)[\"']?$" . "${1}" -}}
 {{- if not (hasPrefix (printf "%s/" $mirror) $image) -}}
-{{- fail (printf "global.imageRegistry is %s and %s has the image %s: name one of that registry" $mirror $field $image) -}}
+{{- fail (printf "global.imageRegistry: got %s, and %s has the image %s; expected an image in that registry. Change the image" $mirror $field $image) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -167,10 +167,10 @@
 {{- if and $found (not .Values.storage.url) (not .Values.storage.existingClaim) -}}
 {{- $modes := $found.spec.accessModes | sortAlpha -}}
 {{- if ne (toJson $modes) (toJson (sortAlpha $claim.accessModes)) -}}
-{{- fail (printf "storage.claim.accessModes is %s and the claim %s has %s, which cannot be changed: keep it, or give storage.claim.name another name" (toJson $claim.accessModes) $claim.name (toJson $modes)) -}}
+{{- fail (printf "storage.claim.accessModes: got %s, and the claim %s has %s; expected the same, because Kubernetes cannot change them. Keep them, or change storage.claim.name" (toJson $claim.accessModes) $claim.name (toJson $modes)) -}}
 {{- end -}}
 {{- if and $claim.storageClass (ne $claim.storageClass (default "" $found.spec.storageClassName)) -}}
-{{- fail (printf "storage.claim.storageClass is %q and the claim %s has %q, which cannot be changed: keep it, or give storage.claim.name another name" $claim.storageClass $claim.name (default "" $found.spec.storageClassName)) -}}
+{{- fail (printf "storage.claim.storageClass: got %q, and the claim %s has %q; expected the same, because Kubernetes cannot change it. Keep it, or change storage.claim.name" $claim.storageClass $claim.name (default "" $found.spec.storageClassName)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -182,9 +182,9 @@
 {{- $owner := dig "data" "release" .Release.Name (default dict $found) -}}
 {{- if ne $owner .Release.Name -}}
 {{- if ne $owner (dig "metadata" "annotations" "meta.helm.sh/release-name" "" $found) -}}
-{{- fail (printf "ConfigMap trainshed.dev in namespace %s names release %q, and no release of Helm's made it: where no controller runs there, delete ConfigMap trainshed.dev, or else use another namespace" .Release.Namespace $owner) -}}
+{{- fail (printf "controller.enabled: got true, and the ConfigMap trainshed.dev in namespace %s, which Helm did not create, names release %q; expected no other controller. If none runs there, delete the ConfigMap; else use another namespace" .Release.Namespace $owner) -}}
 {{- end -}}
-{{- fail (printf "namespace %s has a controller already, that of release %q, and two would fight over its runs: use another namespace, or set controller.enabled=false" .Release.Namespace $owner) -}}
+{{- fail (printf "controller.enabled: got true, and namespace %s has the controller of release %q; expected one controller in a namespace. Use another namespace, or set controller.enabled=false" .Release.Namespace $owner) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -193,7 +193,7 @@
 {{- define "trainshed.checkClasses" -}}
 {{- range $name := .Values.controller.trustedClasses -}}
 {{- if not (hasKey $.Values.controller.classes $name) -}}
-{{- fail (printf "controller.trustedClasses has %q: got no class of that name; expected one of controller.classes: %s" $name (keys $.Values.controller.classes | sortAlpha | join ", " | default "none")) -}}
+{{- fail (printf "controller.trustedClasses: got %q; expected one of controller.classes: %s. Correct the name" $name (keys $.Values.controller.classes | sortAlpha | join ", " | default "none")) -}}
 {{- end -}}
 {{- end -}}
 {{- range $name, $spec := .Values.controller.classes -}}
