@@ -60,7 +60,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* The value of storage that says what a variable would; nothing where none does. Takes (list $ NAME). */}}
+{{/* The value of storage that sets an environment variable; empty if none does. Takes (list $ NAME). */}}
 {{- define "trainshed.toldByStorage" -}}
 {{- $url := (index . 0).Values.storage.url -}}
 {{- $fields := dict "SSL_CERT_FILE" "caBundle" "SSL_CERT_DIR" "caBundle" "AWS_CA_BUNDLE" "caBundle" -}}
@@ -130,7 +130,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What global.imageRegistry cannot reach has to come from there by itself. Takes $. */}}
+{{/* Images that global.imageRegistry does not rewrite have to name that registry. Takes $. */}}
 {{- define "trainshed.checkMirror" -}}
 {{- $mirror := .Values.global.imageRegistry -}}
 {{- if $mirror -}}
@@ -160,7 +160,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What cannot be changed of a claim that this release has made. Takes $. */}}
+{{/* Immutable fields of this release's claim. Takes $. */}}
 {{- define "trainshed.checkClaim" -}}
 {{- $claim := include "trainshed.claim" . | fromYaml -}}
 {{- $found := include "trainshed.ownClaim" . | fromYaml -}}
@@ -175,7 +175,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* One controller to a namespace: see controller/namespace.yaml. Takes $. */}}
+{{/* One controller in a namespace: see controller/namespace.yaml. Takes $. */}}
 {{- define "trainshed.checkNeighbour" -}}
 {{- if .Values.controller.enabled -}}
 {{- $found := lookup "v1" "ConfigMap" .Release.Namespace "trainshed.dev" -}}
@@ -189,7 +189,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What Pods of a class may ask of their node. Takes $. */}}
+{{/* Node access of Pods of a class. Takes $. */}}
 {{- define "trainshed.checkClasses" -}}
 {{- range $name := .Values.controller.trustedClasses -}}
 {{- if not (hasKey $.Values.controller.classes $name) -}}
@@ -272,7 +272,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Additions to a Pod of the head or of a group that would replace what Ray needs. Takes (list $ FIELD NODE). */}}
+{{/* Rejects additions to a Pod that would replace what Ray needs. Takes (list $ FIELD NODE), NODE a head or a group. */}}
 {{- define "trainshed.checkRayPod" -}}
 {{- $root := index . 0 -}}
 {{- $field := index . 1 -}}

@@ -1,10 +1,10 @@
-{{/* Names and labels. What a Ray Pod is made of is in raycluster/_pod.tpl. */}}
+{{/* Names and labels. The parts of a Ray Pod are in raycluster/_pod.tpl. */}}
 
 {{- define "trainshed.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* The RayCluster's name and the beginning of every other. Never cut: validate.yaml refuses what is too long. */}}
+{{/* Name of the RayCluster and prefix of every other name. Never truncated: validate.yaml rejects long names. */}}
 {{- define "trainshed.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride -}}
@@ -14,7 +14,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Labels of an object that selectors may rely on. Takes (list $ COMPONENT). */}}
+{{/* Labels for selectors. Takes (list $ COMPONENT). */}}
 {{- define "trainshed.selectorLabels" -}}
 {{- $root := index . 0 -}}
 app.kubernetes.io/part-of: trainshed
@@ -22,7 +22,7 @@ app.kubernetes.io/instance: {{ $root.Release.Name | quote }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 
-{{/* Labels of an object. Takes (list $ COMPONENT). Never in a Pod template: the version would replace Pods. */}}
+{{/* Labels of an object. Takes (list $ COMPONENT). Not for Pod templates, where a new version would replace Pods. */}}
 {{- define "trainshed.labels" -}}
 {{- $root := index . 0 -}}
 {{ include "trainshed.selectorLabels" . }}
@@ -33,7 +33,7 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name ($root.Chart.Version | replace
 {{- end -}}
 
 {{/*
-Labels of a Pod; those that selectors and clouds rely on win. Takes (list $ COMPONENT) or (list $ COMPONENT LABELS).
+Labels of a Pod; labels that selectors and clouds use override podLabels. Takes (list $ COMPONENT) or (list $ COMPONENT LABELS).
 */}}
 {{- define "trainshed.podLabels" -}}
 {{- $own := include "trainshed.selectorLabels" . | fromYaml -}}
@@ -44,16 +44,16 @@ Labels of a Pod; those that selectors and clouds rely on win. Takes (list $ COMP
 {{- toYaml (merge $own (default dict $more) (index . 0).Values.podLabels) -}}
 {{- end -}}
 
-{{/* A value of the user's as text: Helm reads numbers as floats, which print as 1e+06. Takes the value. */}}
+{{/* A user's value as text: Helm reads numbers as floats, which print as 1e+06. Takes the value. */}}
 {{- define "trainshed.text" -}}
 {{- kindIs "string" . | ternary . (toJson .) -}}
 {{- end -}}
 
-{{/* An image as YAML that says only where it is another than the training image. Takes (list $ IMAGE). */}}
+{{/* An image as YAML; missing fields come from the training image. Takes (list $ IMAGE). */}}
 {{- define "trainshed.otherImage" -}}
 {{- $image := deepCopy (index . 0).Values.image -}}
 {{- $other := default dict (index . 1) -}}
-{{- /* A digest is that of one image. */ -}}
+{{- /* A digest identifies one image, so it is not inherited. */ -}}
 {{- if or $other.tag $other.repository -}}
 {{- $_ := set $image "digest" "" -}}
 {{- end -}}
@@ -80,7 +80,7 @@ Labels of a Pod; those that selectors and clouds rely on win. Takes (list $ COMP
 {{- include "trainshed.fullname" . }}-ray
 {{- end -}}
 
-{{/* The Secret with the cluster's token: the one that is given, or KubeRay's, called like the RayCluster. */}}
+{{/* Name of the Secret with the cluster's token: ray.tokenSecret, or KubeRay's, which is named like the RayCluster. */}}
 {{- define "trainshed.tokenSecretName" -}}
 {{- default (include "trainshed.fullname" .) .Values.ray.tokenSecret -}}
 {{- end -}}
@@ -93,7 +93,7 @@ Labels of a Pod; those that selectors and clouds rely on win. Takes (list $ COMP
 {{- default .Values.storage.claim.name .Values.storage.existingClaim -}}
 {{- end -}}
 
-{{/* What relative paths of a TrainingRun lie under. */}}
+{{/* Base of relative paths in a TrainingRun. */}}
 {{- define "trainshed.home" -}}
 {{- default .Values.storage.mountPath (trimSuffix "/" .Values.storage.url) -}}
 {{- end -}}

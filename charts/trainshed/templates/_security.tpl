@@ -1,14 +1,14 @@
-{{/* What Pod Security "restricted" asks of every Pod, and further good practice. */}}
+{{/* Security contexts: Pod Security "restricted" and more. */}}
 
 {{- define "trainshed.podSecurityContext" -}}
 runAsNonRoot: true
-{{- /* OpenShift chooses what is null. */}}
+{{- /* OpenShift sets the fields that are null. */}}
 {{- range $field := list "runAsUser" "runAsGroup" "fsGroup" }}
 {{- with index $.Values.podSecurityContext $field }}
 {{ $field }}: {{ int64 . }}
 {{- end }}
 {{- end }}
-# A volume of many files is not gone through at each start.
+# Does not change the owner of all files of a volume at each start.
 fsGroupChangePolicy: OnRootMismatch
 {{- with .Values.podSecurityContext.supplementalGroups }}
 supplementalGroups: {{ toJson . }}
@@ -24,7 +24,7 @@ capabilities: {drop: [ALL]}
 seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
-{{/* A security context with the fields that it leaves out, as YAML. Takes (list CONTEXT DEFAULTS). */}}
+{{/* A security context with defaults for missing fields, as YAML. Takes (list CONTEXT DEFAULTS). */}}
 {{- define "trainshed.filledSecurity" -}}
 {{- $own := default dict (index . 0) -}}
 {{- range $field, $value := index . 1 -}}
@@ -36,7 +36,7 @@ seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
 {{/*
-Containers with the security context that they leave out, or with FILL its fields, as YAML. Takes (list $ CONTAINERS)
+Containers with a default security context, or with FILL defaults for its fields, as YAML. Takes (list $ CONTAINERS)
 or (list $ CONTAINERS FILL).
 */}}
 {{- define "trainshed.closedContainers" -}}
@@ -45,7 +45,7 @@ or (list $ CONTAINERS FILL).
 {{- $fill := has true . -}}
 {{- range $containers -}}
 {{- if or $fill (not .securityContext) -}}
-{{- /* Their image may have to write where the release's does not. */ -}}
+{{- /* Images of users may need a writable root file system. */ -}}
 {{- $defaults := omit (include "trainshed.securityContext" $root | fromYaml) "readOnlyRootFilesystem" -}}
 {{- $_ := set . "securityContext" (include "trainshed.filledSecurity" (list .securityContext $defaults) | fromYaml) -}}
 {{- end -}}

@@ -1,4 +1,4 @@
-{{/* Names of the controller's objects, and what several of them share. */}}
+{{/* Names and shared parts of the controller's objects. */}}
 
 {{- define "trainshed.controllerName" -}}
 {{- include "trainshed.fullname" . }}-controller
@@ -12,7 +12,7 @@
 {{- include "trainshed.fullname" . }}-progress-key
 {{- end -}}
 
-{{/* The token by which a Pod talks to the API server: mounted where it is needed and nowhere else. */}}
+{{/* A Pod's token for the API server, mounted only where it is needed. */}}
 {{- define "trainshed.apiTokenVolume" -}}
 name: api-token
 projected:
@@ -30,8 +30,8 @@ projected:
 {{- end -}}
 
 {{/*
-The spec of this release's RayCluster as a class: no worker until a run says how many it needs.
-KubeRay makes a token for each of these clusters, so that no run can submit to the cluster of another.
+The spec of this release's RayCluster as a class, without workers, which each run requests. KubeRay creates a token for
+each cluster, so that no run can submit jobs to the cluster of another.
 */}}
 {{- define "trainshed.defaultClass" -}}
 {{- $path := print $.Template.BasePath "/raycluster/raycluster.yaml" -}}
@@ -55,7 +55,7 @@ who asks for the class asks for what the image has. Takes (list $ IMAGE), IMAGE 
 {{- $image := index . 1 -}}
 {{- $spec := include "trainshed.defaultClass" (index . 0) | fromYaml -}}
 {{- range prepend $spec.workerGroupSpecs $spec.headGroupSpec -}}
-{{- /* The first is Ray's; others are sidecars. */ -}}
+{{- /* The first container is Ray's; the others are sidecars. */ -}}
 {{- $_ := set (first .template.spec.containers) "image" $image -}}
 {{- end -}}
 {{- toYaml $spec -}}
@@ -90,10 +90,10 @@ Takes (list $ SPEC FILL): a RayClusterSpec, and whether to fill each field of se
 {{- $is_own := eq "true" (toString (get $annotations "ray.io/overwrite-container-cmd")) -}}
 {{- if not (or $container.command $container.args $is_own $spec.gcsFaultToleranceOptions) -}}
 {{- $_ := set $container "args" $follows.args -}}
-{{- /* An ended worker that starts again in its Pod waits for no head, in longer and longer pauses. */ -}}
+{{- /* Without this, a worker that restarts in its Pod waits for a lost head, with growing pauses. */ -}}
 {{- $_ := set $pod "restartPolicy" (default "Never" $pod.restartPolicy) -}}
 {{- end -}}
-{{- /* Where a head comes back as the same one its workers wait for it. */ -}}
+{{- /* With fault tolerance workers wait for the same cluster's new head. */ -}}
 {{- if not (or $container.lifecycle $spec.gcsFaultToleranceOptions) -}}
 {{- $_ := set $container "lifecycle" $follows.lifecycle -}}
 {{- end -}}
@@ -101,13 +101,13 @@ Takes (list $ SPEC FILL): a RayClusterSpec, and whether to fill each field of se
 {{- toYaml $spec -}}
 {{- end -}}
 
-{{/* A Pod template with the protection that it leaves out, as YAML. Takes (list $ TEMPLATE FILL). */}}
+{{/* A Pod template with the chart's protection where it has none, as YAML. Takes (list $ TEMPLATE FILL). */}}
 {{- define "trainshed.closedPod" -}}
 {{- $root := index . 0 -}}
 {{- $fill := index . 2 -}}
 {{- $template := default dict (index . 1) -}}
 {{- $metadata := default dict $template.metadata -}}
-{{- /* Labels of the chart win: without them no NetworkPolicy selects the Pod. */ -}}
+{{- /* The chart's labels override others, because NetworkPolicies select Pods by them. */ -}}
 {{- $_ := set $metadata "labels" (include "trainshed.podLabels" (list $root "ray" $metadata.labels) | fromYaml) -}}
 {{- with $root.Values.podAnnotations -}}
 {{- $_ := set $metadata "annotations" (merge (default dict $metadata.annotations) .) -}}

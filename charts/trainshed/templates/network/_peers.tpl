@@ -1,4 +1,4 @@
-{{/* Egress to who answers DNS; without it no worker finds its head. */}}
+{{/* Egress to DNS, without which no worker finds its head. */}}
 {{- define "trainshed.dnsEgress" -}}
 - to:
     {{- toYaml .Values.networkPolicy.dns | nindent 4 }}
@@ -9,7 +9,7 @@
     {{- end }}
 {{- end -}}
 
-{{/* Egress to the Kubernetes API server, for the Pods that have something to say to it. */}}
+{{/* Egress to the Kubernetes API server, for the Pods that call it. */}}
 {{- define "trainshed.apiServerEgress" -}}
 - ports:
     {{- range .Values.networkPolicy.apiServerPorts }}

@@ -1,11 +1,11 @@
-{{/* What the preset says where values say nothing, as YAML. Takes $. */}}
+{{/* Defaults of the preset, as YAML. Takes $. */}}
 {{- define "trainshed.preset" -}}
 {{- get (.Files.Get "files/presets.yaml" | fromYaml) .Values.preset | toYaml -}}
 {{- end -}}
 
 {{/*
 A group with its defaults filled in, as YAML: the preset's, then groupDefaults, then its own. Takes (list $ NAME).
-Written out because merge functions take `false` and 0 for "not said".
+Written out because merge functions treat `false` and 0 as missing.
 */}}
 {{- define "trainshed.group" -}}
 {{- $root := index . 0 -}}
@@ -23,7 +23,7 @@ Written out because merge functions take `false` and 0 for "not said".
 {{- toYaml $merged -}}
 {{- end -}}
 
-{{/* Requests and limits with those that are set in place of the defaults, as YAML. Takes (list DEFAULTS RESOURCES). */}}
+{{/* Requests and limits, with defaults for missing ones, as YAML. Takes (list DEFAULTS RESOURCES). */}}
 {{- define "trainshed.resources" -}}
 {{- $merged := deepCopy (index . 0) -}}
 {{- range $part, $amounts := index . 1 -}}
@@ -39,7 +39,7 @@ Written out because merge functions take `false` and 0 for "not said".
 {{- include "trainshed.resources" (list $preset.head.resources .Values.head.resources) -}}
 {{- end -}}
 
-{{/* Requests and limits of one worker, GPUs among the limits. Takes a filled group. */}}
+{{/* Requests and limits of one worker, including GPUs. Takes a filled group. */}}
 {{- define "trainshed.groupResources" -}}
 requests:
   {{- toYaml .resources.requests | nindent 2 }}

@@ -1,6 +1,6 @@
 {{/*
-Environment of a Ray container; what is said later wins. Takes (list $ ENV).
-A head without fault tolerance comes back as another cluster, which no raylet of the old one can join:
+Environment of a Ray container; later entries override earlier ones. Takes (list $ ENV).
+A restarted head without fault tolerance is a new cluster, which no raylet of the old one can join:
 for what Ray waits a minute by default, 10 seconds do. Their Pods end and new ones join the new head.
 TRAINSHED_STORAGE is for scripts that `ray job submit` brings: Ray Train needs storage that all nodes share. The driver
 of a TrainingRun sets its own.
@@ -19,7 +19,7 @@ of a TrainingRun sets its own.
   "TRAINSHED_SCRATCH" ($root.Values.scratch.tmp | toString)
 -}}
 {{- if and $root.Values.gcsFaultTolerance.redisAddress (not (hasKey $root "isClass")) -}}
-{{- /* Workers wait for the same cluster's new head: KubeRay says how long. */ -}}
+{{- /* Workers wait for the same cluster's new head; KubeRay sets the time. */ -}}
 {{- $_ := unset $env "RAY_gcs_rpc_server_reconnect_timeout_s" -}}
 {{- end -}}
 {{- range $name, $value := include "trainshed.storeEnv" $root | fromYaml -}}
@@ -36,7 +36,7 @@ of a TrainingRun sets its own.
 {{- end }}
 {{- end -}}
 
-{{/* What the training image mounts. KubeRay adds /dev/shm, as large as the memory. Takes $. */}}
+{{/* Volume mounts of the training image. KubeRay adds /dev/shm, as large as the memory. Takes $. */}}
 {{- define "trainshed.imageMounts" -}}
 - {name: tmp, mountPath: /tmp}
 - {name: home, mountPath: /home/ray}
@@ -63,11 +63,11 @@ of a TrainingRun sets its own.
 {{- end }}
 {{- end -}}
 
-{{/* What head and workers have in common in their Pod's spec. Takes (list $ NODE), NODE a head or a filled group. */}}
+{{/* Shared parts of the Pod specs of head and workers. Takes (list $ NODE), NODE a head or a filled group. */}}
 {{- define "trainshed.rayPod" -}}
 {{- $root := index . 0 -}}
 {{- $node := index . 1 -}}
-# A container that comes back in the same Pod would be another Ray node under an old name.
+# A container that restarts in the same Pod would be a new Ray node under an old name.
 restartPolicy: Never
 serviceAccountName: {{ include "trainshed.serviceAccountName" $root }}
 automountServiceAccountToken: false
@@ -127,14 +127,14 @@ annotations:
 {{- end }}
 {{- end -}}
 
-{{/* What the Ray container of head and workers has in common. Takes (list $ ENV IMAGE NODE). */}}
+{{/* Shared parts of the Ray containers of head and workers. Takes (list $ ENV IMAGE NODE). */}}
 {{- define "trainshed.rayContainer" -}}
 {{- $root := index . 0 -}}
 image: {{ include "trainshed.image" (list $root (index . 2)) | quote }}
 imagePullPolicy: {{ $root.Values.image.pullPolicy }}
 securityContext:
   {{- include "trainshed.securityContext" $root | nindent 2 }}
-# KubeRay's own waits ten seconds before it looks, and five between looks.
+# KubeRay's own probe starts after ten seconds and runs every five.
 readinessProbe:
   httpGet: {path: /api/healthz, port: 52365}
   periodSeconds: 2
@@ -154,7 +154,7 @@ volumeMounts:
 {{- end -}}
 
 {{/*
-What a worker's Ray container has so that it does not outlive its head: {args, lifecycle}. Takes (list $
+Parts of a worker's Ray container that end it with its head: {args, lifecycle}. Takes (list $
 SECONDS PORT): its grace period, and the head's port. KubeRay runs the args before `ray start`, joined to it with &&.
 */}}
 {{- define "trainshed.followsHead" -}}

@@ -1,4 +1,4 @@
-{{/* What validate.yaml refuses of storage: a home in two places, a store that nobody finds or may enter. */}}
+{{/* Rules of validate.yaml for storage: one place for runs, a valid address, credentials. */}}
 
 {{/* Takes $. */}}
 {{- define "trainshed.checkStorage" -}}
@@ -75,7 +75,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Addresses that answer a Pod about itself or its node, and other ways to write numbers, which could be one. */}}
+{{/* Rejects addresses of the Pod and of its node's metadata service, and unusual spellings of addresses. */}}
 {{- define "trainshed.checkEndpointHost" -}}
 {{- $endpoint := .Values.storage.endpoint -}}
 {{- $host := (include "trainshed.endpoint" . | fromYaml).host -}}

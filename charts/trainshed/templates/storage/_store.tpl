@@ -1,7 +1,7 @@
-{{/* What Pods know of the object store of storage.url. With a volume each of these renders nothing, or {}. */}}
+{{/* Settings of Pods for the object store of storage.url. With a volume each of these renders nothing, or {}. */}}
 
 {{/*
-Environment by which clients find the store and trust it, as a YAML map. Takes $.
+Environment variables of clients of the store, as a YAML map. Takes $.
 obstore and pyarrow take authorities from SSL_CERT_FILE and SSL_CERT_DIR, and with the one set read only what is
 named: the image's own are named, too. boto3 takes them from AWS_CA_BUNDLE alone.
 */}}
@@ -17,12 +17,12 @@ named: the image's own are named, too. boto3 takes them from AWS_CA_BUNDLE alone
 {{- $_ := set $env "AWS_ALLOW_HTTP" "true" -}}
 {{- end -}}
 {{- with $storage.region -}}
-{{- /* boto3 reads the second one alone. */ -}}
+{{- /* boto3 reads only the second variable. */ -}}
 {{- $_ := set $env "AWS_REGION" . -}}
 {{- $_ := set $env "AWS_DEFAULT_REGION" . -}}
 {{- end -}}
 {{- if ne $storage.identity "node" -}}
-{{- /* A client that lacks its keys asks the node for some. obstore does not know the first, and finds nobody at the second. */ -}}
+{{- /* Clients without keys ask the node's metadata service. obstore ignores the first variable, and the second points nowhere. */ -}}
 {{- $_ := set $env "AWS_EC2_METADATA_DISABLED" "true" -}}
 {{- $_ := set $env "AWS_METADATA_ENDPOINT" "http://127.0.0.1:1" -}}
 {{- end -}}
@@ -35,7 +35,7 @@ named: the image's own are named, too. boto3 takes them from AWS_CA_BUNDLE alone
 {{- toYaml $env -}}
 {{- end -}}
 
-{{/* Where the keys to the store come from, as a list; nothing where the cloud knows the Pods. Takes $. */}}
+{{/* Source of the store's credentials, as a list; empty with a cloud identity. Takes $. */}}
 {{- define "trainshed.storeEnvFrom" -}}
 {{- with .Values.storage.credentialsSecret -}}
 - secretRef: {name: {{ . | quote }}}
@@ -53,14 +53,14 @@ named: the image's own are named, too. boto3 takes them from AWS_CA_BUNDLE alone
 {{- end -}}
 {{- end -}}
 
-{{/* Labels by which a cloud knows whose Pods are to be given an identity. Takes $. */}}
+{{/* Labels of Pods that get a cloud identity. Takes $. */}}
 {{- define "trainshed.identityLabels" -}}
 {{- if eq .Values.storage.identity "azure" -}}
 azure.workload.identity/use: "true"
 {{- end -}}
 {{- end -}}
 
-{{/* {host, port} of storage.endpoint, a host of IPv6 in its brackets. Takes $. */}}
+{{/* {host, port} of storage.endpoint; an IPv6 host keeps its brackets. Takes $. */}}
 {{- define "trainshed.endpoint" -}}
 {{- $endpoint := lower .Values.storage.endpoint -}}
 {{- $authority := regexReplaceAll "^https?://([^/]*).*$" $endpoint "${1}" -}}
@@ -71,13 +71,13 @@ azure.workload.identity/use: "true"
   | toYaml -}}
 {{- end -}}
 
-{{/* Peers of the rule that lets Ray's Pods out to the store, a list; empty where only a person can say. Takes $. */}}
+{{/* Peers of the egress rule to the store, as a list; empty if they cannot be derived. Takes $. */}}
 {{- define "trainshed.storePeers" -}}
 {{- $host := (include "trainshed.endpoint" . | fromYaml).host -}}
 {{- if .Values.networkPolicy.storage.to -}}
 {{- toYaml .Values.networkPolicy.storage.to -}}
 {{- else if not .Values.storage.endpoint -}}
-{{- /* A cloud has too many addresses to name. Those of the node are how it tells a Pod who the node is. */ -}}
+{{- /* A cloud's store has too many addresses to list. The excluded ones are the node's metadata service. */ -}}
 - ipBlock: {cidr: 0.0.0.0/0, except: [169.254.0.0/16]}
 - ipBlock: {cidr: "::/0", except: ["fe80::/10", "fd00:ec2::/32"]}
 {{- else if regexMatch "^[0-9.]+$" $host -}}
@@ -87,7 +87,7 @@ azure.workload.identity/use: "true"
 {{- end -}}
 {{- end -}}
 
-{{/* Egress to the store, and to who says by what right where that is not the store's own cloud. Takes $. */}}
+{{/* Egress to the store, and to the service that issues its credentials. Takes $. */}}
 {{- define "trainshed.storeEgress" -}}
 {{- $port := (include "trainshed.endpoint" . | fromYaml).port -}}
 {{- $identity := .Values.storage.identity -}}
@@ -104,7 +104,7 @@ azure.workload.identity/use: "true"
   ports:
     - {protocol: TCP, port: 80}
 {{- else if eq $identity "gke" }}
-# The metadata server of GKE, which knows Pods: with Dataplane V2, and without it.
+# GKE's metadata server for Pods, with and without Dataplane V2.
 - to:
     - ipBlock: {cidr: 169.254.169.254/32}
   ports:
