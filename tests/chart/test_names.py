@@ -31,7 +31,7 @@ def test_every_name_of_the_longest_release_is_short_enough(renderer: Renderer, f
 
 
 def test_a_longer_name_is_refused(renderer: Renderer) -> None:
-    with pytest.raises(HelmError, match="has 48 characters, at most 47 are allowed, because"):
+    with pytest.raises(HelmError, match="of 48 characters; expected at most 47, because"):
         renderer.render_text(None, release=f"{LONGEST}x")
 
 

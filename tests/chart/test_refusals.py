@@ -266,7 +266,7 @@ def test_refused(renderer: Renderer, tmp_path: Path, case: Case) -> None:
 def test_kuberay_has_to_be_there_where_it_does_not_come_along(renderer: Renderer) -> None:
     off = "--set=kuberay-operator.enabled=false"
 
-    with pytest.raises(HelmError, match=r"install KubeRay 1\.7 first"):
+    with pytest.raises(HelmError, match=r"Install KubeRay 1\.7 first"):
         renderer.render_text(None, off, *LIVE)
 
     assert renderer.render_text(None, off, *LIVE, "--api-versions=ray.io/v1/RayCluster")
