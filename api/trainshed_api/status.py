@@ -89,11 +89,11 @@ Moment = Annotated[AwareDatetime, PlainSerializer(_whole_seconds, return_type=st
 
 
 class StatusModel(BaseModel):
-    """Base of all parts of the status: immutable, camelCase, open to what a later version wrote."""
+    """Base of all parts of the status: immutable, camelCase, keeps what a later version wrote."""
 
     model_config = ConfigDict(
         frozen=True,
-        extra="ignore",
+        extra="allow",
         alias_generator=to_camel,
         validate_by_name=True,
         validate_by_alias=True,

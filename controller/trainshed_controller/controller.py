@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -250,10 +249,8 @@ class Controller:
         said: Conditions = {"InternalError": Said(True, reason, text)}
         now, generation = whole(self.clock.now()), view.generation
         try:
-            patch = _patch(view, with_conditions(view.status, said, now, generation))
-            if "conditions" in patch:  # what a later release wrote beside them stays
-                told: JsonObject = {"conditions": patch["conditions"]}
-                self.cache.runs.put(await self.cluster.patch_status(view, told))
+            if patch := _patch(view, with_conditions(view.status, said, now, generation)):
+                self.cache.runs.put(await self.cluster.patch_status(view, patch))
         except Exception as again:  # it is in the log, and the look is repeated
             log.warning("cannot tell the run: %s", again, extra={"run": view.path})
             self.events.post(view, Note("Warning", reason, message))
@@ -265,7 +262,11 @@ def progress_interval(uid: str, active: int, shortest: float) -> float:
 
 
 def _patch(view: RunView, status: TrainingRunStatus) -> JsonObject:
+    """Return the fields that changed; what a later release wrote stays."""
     if status == view.status:
-        return {}  # what a later release wrote beside it stays
-    new = json.loads(status.model_dump_json(by_alias=True, exclude_defaults=True))
-    return merge_patch(view.raw_status, new)
+        return {}
+    old, new = (
+        each.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        for each in (view.status, status)
+    )
+    return merge_patch(old, new)

@@ -54,7 +54,6 @@ class RunView(KubeObject):
     run: TrainingRunResource | None
     problem: str
     status: TrainingRunStatus
-    raw_status: JsonObject = field(repr=False)
     unreadable: str = ""
 
     @property

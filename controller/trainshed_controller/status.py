@@ -122,8 +122,8 @@ def told(
     datasets: of the spec; bad records of no others are told, as the size of a status is limited.
     """
     at = _moment(snapshot.time)
-    spent = snapshot.seconds.model_dump(include=set(DriverTime.model_fields))
-    time = DriverTime(**{name: round(float(value), 1) for name, value in spent.items()})
+    spent = {name: getattr(snapshot.seconds, name) for name in DriverTime.model_fields}
+    time = attempt.time.model_copy(update={name: round(s, 1) for name, s in spent.items()})
     resumed = snapshot.resumed_from
     resumed_from = ResumedFrom(**resumed.model_dump()) if resumed else None
     changed = attempt.model_copy(update={"time": time, "resumed_from": resumed_from})
@@ -164,10 +164,10 @@ def _bad_records(
 
 def _replaced(whole: RunTime, before: DriverTime, after: DriverTime) -> RunTime:
     """Return the time of the run with one attempt's share replaced."""
-    update = {
-        name: round(max(0.0, getattr(whole, name) - getattr(before, name) + value), 1)
-        for name, value in after.model_dump().items()
-    }
+    update = {}
+    for name in DriverTime.model_fields:
+        seconds = getattr(whole, name) - getattr(before, name) + getattr(after, name)
+        update[name] = round(max(0.0, seconds), 1)
     return with_goodput(whole.model_copy(update=update))
 
 
@@ -179,24 +179,25 @@ def _progress(told: Snapshot, new: Progress, old: ProgressStatus | None) -> Prog
     }
     wait = None if new.data_wait_percent is None else round(new.data_wait_percent)
     eta = None if new.eta_seconds is None else round(new.eta_seconds)
-    return ProgressStatus(
-        **new.model_dump(include={"epoch", "epochs", "step", "steps", "percent"}),
-        samples_per_second=format_number(new.samples_per_second),
+    display = ProgressDisplay(
+        epoch=format_part(new.epoch, new.epochs),
+        step=format_part(new.step, new.steps),
         loss=format_number(new.loss),
-        metrics=metrics,
-        data_wait_percent=wait,
-        eta_seconds=eta,
-        moved_at=at if moved or old is None else old.moved_at,
-        updated_at=_moment(told.time),
-        display=ProgressDisplay(
-            epoch=format_part(new.epoch, new.epochs),
-            step=format_part(new.step, new.steps),
-            loss=format_number(new.loss),
-            rate=format_rate(new.samples_per_second),
-            data_wait="" if wait is None else f"{wait}%",
-            eta="" if eta is None else format_duration(eta),
-        ),
+        rate=format_rate(new.samples_per_second),
+        data_wait="" if wait is None else f"{wait}%",
+        eta="" if eta is None else format_duration(eta),
     )
+    update = new.model_dump(include={"epoch", "epochs", "step", "steps", "percent"}) | {
+        "samples_per_second": format_number(new.samples_per_second),
+        "loss": display.loss,
+        "metrics": metrics,
+        "data_wait_percent": wait,
+        "eta_seconds": eta,
+        "moved_at": at if moved or old is None else old.moved_at,
+        "updated_at": _moment(told.time),
+        "display": display,
+    }
+    return (old or ProgressStatus()).model_copy(update=update)
 
 
 def _moment(seconds: float) -> datetime:

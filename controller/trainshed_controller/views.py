@@ -53,7 +53,6 @@ def read_run(raw: JsonObject, before: RunView | None = None) -> RunView:
         run=asked.run,
         problem=asked.problem,
         status=known,
-        raw_status=status,
         unreadable=unreadable,
     )
 

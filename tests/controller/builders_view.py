@@ -93,14 +93,13 @@ def make_view(
         run=validate_document(document, "test"),
         problem="",
         status=status or TrainingRunStatus(),
-        raw_status={},
     )
 
 
 def with_status(view: RunView, status: TrainingRunStatus) -> RunView:
     """Return the run as it is after its status was written and read again."""
     raw = status.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    return replace(view, status=TrainingRunStatus.model_validate(raw), raw_status=raw)
+    return replace(view, status=TrainingRunStatus.model_validate(raw))
 
 
 def make_job(number: int = 1, **fields: object) -> RayJobView:

@@ -75,7 +75,7 @@ def lines_of(looks: Iterable[Look]) -> Iterator[str]:
         if seen.cluster:  # groups matter to the queue alone, and its word is in `place`
             seen = replace(seen, cluster=replace(seen.cluster, groups=()))
         now_facts: JsonObject = {
-            "view": _dumped(_VIEWS, replace(look.view, raw_status={})),
+            "view": _dumped(_VIEWS, look.view),
             "seen": _dumped(_SEEN, seen),
         }
         now_facts = as_object(_quiet(now_facts))
