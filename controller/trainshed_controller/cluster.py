@@ -62,7 +62,8 @@ class Cluster(Connection):
     async def find(self, kind: Kind, namespace: str, name: str, accept: str = _JSON) -> JsonObject:
         """Return the object that has the name now; empty where there is none.
 
-        A LIST of one: that takes no right to get Pods and RayClusters.
+        A LIST of one: it takes no right to get Pods and RayClusters, and 404 never means that
+        the object is gone.
         """
         query = {"fieldSelector": f"metadata.name={name}"}
         page = await self.request("GET", path_of(kind, namespace), query, accept=accept)
@@ -75,18 +76,13 @@ class Cluster(Connection):
 
     async def get_job(self, namespace: str, name: str) -> RayJobView | None:
         """Return the RayJob as it is now; None where there is none."""
-        try:
-            return read_job(await self.request("GET", path_of(JOBS, namespace, name)))
-        except GoneError:  # ask twice, because the answer has consequences
-            found = await self.find(JOBS, namespace, name)
-            return read_job(found) if found else None
+        found = await self.find(JOBS, namespace, name)
+        return read_job(found) if found else None
 
     async def get_run(self, namespace: str, name: str) -> RunView | None:
         """Return the TrainingRun as it is now; None where there is none."""
-        try:
-            return read_run(await self.request("GET", path_of(RUNS, namespace, name)))
-        except GoneError:
-            return None
+        found = await self.find(RUNS, namespace, name)
+        return read_run(found) if found else None
 
     async def _list(
         self, kind: Kind, namespace: str, read: Callable[[JsonObject], V], selector: str = ""
@@ -135,15 +131,10 @@ class Cluster(Connection):
         """Delete this very RayJob; return whether it was there."""
         try:
             await self._delete(path_of(JOBS, job.namespace, job.name), job.uid)
-        except GoneError:
+        except (GoneError, ConflictError):
             if await self.uid_of(JOBS, job.namespace, job.name) == job.uid:
                 raise
-            return False
-        except ConflictError:
-            found = await self.get_job(job.namespace, job.name)
-            if found and found.uid == job.uid:
-                raise
-            return False  # another one has its name by now
+            return False  # it is gone, or another one has its name by now
         return True
 
     async def delete_run(self, view: RunView) -> None:

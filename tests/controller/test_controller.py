@@ -19,7 +19,7 @@ from tests.controller.builders_view import (
     make_worker,
     raw_pod,
 )
-from trainshed_api.json_object import JsonObject, as_object
+from trainshed_api.json_object import JsonObject, as_object, objects
 from trainshed_api.snapshot import Snapshot
 from trainshed_api.status import ConditionType, TrainingRunStatus
 from trainshed_controller.cache import Cache
@@ -224,6 +224,28 @@ async def test_an_error_of_ours_erases_nothing_that_a_later_release_wrote() -> N
         assert status["laterField"] == 1
 
 
+async def test_a_write_erases_nothing_that_a_later_release_wrote() -> None:
+    async with working() as office:
+        office.create_run("first")
+        office.look_at("first")
+        await office.has_jobs("first-1")
+        raw = as_object(office.server.get("trainingruns", "first"))
+        status = as_object(raw["status"])
+        [attempt] = objects(status["attempts"])
+        attempt["laterField"] = {"deep": True}
+        status |= {"laterField": 1, "progress": {"laterField": 2, "step": 1}}
+        office.cache.runs.put(read_run(office.server.put("trainingruns", raw)))
+        office.hear("first", make_snapshot(step=90))
+
+        office.look_at("first")
+        await office.says("first", "Progressing", "Training")
+
+        status = as_object(as_object(office.server.get("trainingruns", "first"))["status"])
+        progress = as_object(status["progress"])
+        assert (status["laterField"], progress["laterField"], progress["step"]) == (1, 2, 90)
+        assert objects(status["attempts"])[0]["laterField"] == {"deep": True}
+
+
 async def test_a_second_term_does_not_set_progress_back() -> None:
     seconds = [1_000.0]
     async with working() as office:
@@ -280,8 +302,7 @@ async def test_nothing_is_remembered_of_a_run_that_was_created_again() -> None:
         assert old.uid not in office.controller.queues.places
 
 
-@pytest.mark.parametrize("method", ["GET", "DELETE"])
-async def test_one_answer_that_a_rayjob_is_gone_is_not_believed(method: str) -> None:
+async def test_one_answer_that_a_rayjob_is_gone_is_not_believed() -> None:
     async with working() as office:
         office.create_run("first")
         office.look_at("first")
@@ -289,12 +310,9 @@ async def test_one_answer_that_a_rayjob_is_gone_is_not_believed(method: str) -> 
         job = office.cache.jobs.get("team", "first-1")
         assert job
 
-        office.server.refusals[method, "rayjobs/first-1"] = (HTTPStatus.NOT_FOUND, 1)
-        if method == "GET":
-            assert await office.cluster.get_job("team", "first-1")
-        else:
-            with pytest.raises(GoneError):
-                await office.cluster.delete_job(job)
+        office.server.refusals["DELETE", "rayjobs/first-1"] = (HTTPStatus.NOT_FOUND, 1)
+        with pytest.raises(GoneError):
+            await office.cluster.delete_job(job)
         assert office.server.names("rayjobs") == ["first-1"]
 
 
