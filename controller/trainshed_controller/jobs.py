@@ -6,9 +6,8 @@ What a head answers is as untrusted as the programs on it: bounded, and any shap
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import aiohttp
 
@@ -16,7 +15,7 @@ from trainshed_api.json_object import as_object
 from trainshed_api.names import MAX_SNAPSHOT_BYTES
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from pydantic import JsonValue
@@ -25,10 +24,11 @@ _OVER = ("SUCCEEDED", "FAILED", "STOPPED")
 _OK, _NOT_FOUND = 200, 404
 _CHUNK_BYTES = 64 * 1024
 # A job carries its environment, the run itself included, and the end of its log.
-_MAX_JOB_BYTES = 1024 * 1024
+_MAX_JOB_BYTES = 512 * 1024
 # The last line of a log fills 64 KiB at most; as part of a JSON text, in ASCII, each two of its
 # bytes become six at most. The rest is for words of Ray's after it.
 _MAX_TAIL_BYTES = 4 * MAX_SNAPSHOT_BYTES
+T = TypeVar("T")
 _MISBEHAVIOUR = (TimeoutError, aiohttp.ClientError, OSError, ValueError, RecursionError)
 
 
@@ -61,51 +61,58 @@ class JobsApi:
 
         None if the head does not answer in time.
         """
-        try:
-            async with (
-                asyncio.timeout(seconds),
-                self._ask("GET", namespace, cluster, job_id) as answer,
-            ):
-                if answer.status == _NOT_FOUND:
-                    return True
-                if answer.status != _OK:
-                    return None
-                said = as_object(json.loads(await _read_all(answer)))
-        except _MISBEHAVIOUR:
-            return None
-        return any(said.get("status") == status for status in _OVER)
+
+        async def read(answer: aiohttp.ClientResponse) -> bool | None:
+            if answer.status == _NOT_FOUND:
+                return True
+            is_whole, body = await _read_tail(answer, _MAX_JOB_BYTES)
+            if answer.status != _OK or not is_whole:
+                return None
+            return as_object(json.loads(body)).get("status") in _OVER
+
+        return await self._ask("GET", namespace, cluster, job_id, seconds, read)
 
     async def stop(self, namespace: str, cluster: str, job_id: str, seconds: float) -> None:
         """Have Ray stop the job, as far as the head answers in time."""
-        path = f"{job_id}/stop"
-        with contextlib.suppress(*_MISBEHAVIOUR):
-            async with asyncio.timeout(seconds), self._ask("POST", namespace, cluster, path):
-                pass
+
+        async def read(_: aiohttp.ClientResponse) -> None:
+            pass
+
+        await self._ask("POST", namespace, cluster, f"{job_id}/stop", seconds, read)
 
     async def read_log(
         self, namespace: str, cluster: str, job_id: str, seconds: float
     ) -> str | None:
         """Return the end of the log of a job; None if the head does not answer in time."""
-        path = f"{job_id}/logs"
-        try:
-            async with (
-                asyncio.timeout(seconds),
-                self._ask("GET", namespace, cluster, path) as answer,
-            ):
-                if answer.status != _OK:
-                    return None
-                is_whole, tail = await _read_tail(answer)
-        except _MISBEHAVIOUR:
-            return None
-        return whole_log(tail) if is_whole else end_of_log(tail)
 
-    def _ask(
-        self, method: str, namespace: str, cluster: str, path: str
-    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        async def read(answer: aiohttp.ClientResponse) -> str | None:
+            if answer.status != _OK:
+                return None
+            is_whole, tail = await _read_tail(answer, _MAX_TAIL_BYTES)
+            return whole_log(tail) if is_whole else end_of_log(tail)
+
+        return await self._ask("GET", namespace, cluster, f"{job_id}/logs", seconds, read)
+
+    async def _ask(  # noqa: PLR0913, PLR0917  # what HTTP has
+        self,
+        method: str,
+        namespace: str,
+        cluster: str,
+        path: str,
+        seconds: float,
+        read: Callable[[aiohttp.ClientResponse], Awaitable[T]],
+    ) -> T | None:
+        """Return what is read of the answer; None where there is none that can be read in time."""
         url = f"{self._url.format(namespace=namespace, cluster=cluster)}/api/jobs/{path}"
         # A head must not send us on to others, with its token.
-        headers = self._headers(cluster)
-        return self.session.request(method, url, headers=headers, allow_redirects=False)
+        request = self.session.request(
+            method, url, headers=self._headers(cluster), allow_redirects=False
+        )
+        try:
+            async with asyncio.timeout(seconds), request as answer:
+                return await read(answer)
+        except _MISBEHAVIOUR:
+            return None
 
     def _headers(self, cluster: str) -> dict[str, str]:
         if self._token is None or cluster != self._own:
@@ -117,23 +124,13 @@ class JobsApi:
         return {"Authorization": f"Bearer {token}"}
 
 
-async def _read_all(answer: aiohttp.ClientResponse) -> bytes:
-    """Return the body. Raises ValueError for one that is too long."""
-    body = bytearray()
-    async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
-        body += chunk
-        if len(body) > _MAX_JOB_BYTES:
-            raise ValueError(f"more than {_MAX_JOB_BYTES} bytes")
-    return bytes(body)
-
-
-async def _read_tail(answer: aiohttp.ClientResponse) -> tuple[bool, bytes]:
-    """Return the end of the body, and whether that is all of it; no more than that is kept."""
+async def _read_tail(answer: aiohttp.ClientResponse, most: int) -> tuple[bool, bytes]:
+    """Return the end of the body, and whether that is all of it; twice `most` bytes are kept."""
     tail, is_whole = bytearray(), True
     async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
         tail += chunk
-        if len(tail) > 2 * _MAX_TAIL_BYTES:
-            del tail[:-_MAX_TAIL_BYTES]
+        if len(tail) > 2 * most:
+            del tail[:-most]
             is_whole = False
     return is_whole, bytes(tail)
 
