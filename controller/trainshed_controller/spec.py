@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,17 +12,12 @@ from trainshed_api.names import MAX_SPEC_BYTES
 from trainshed_api.validation import validate_document
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pydantic import JsonValue
-
     from trainshed_api.json_object import JsonObject
     from trainshed_api.v1alpha1 import TrainingRunResource
 
 # What no number is without; a list has a separator for each item.
 _LEAST_BYTES = 1
 _LONGEST_PROBLEM = 8000
-_STEP = re.compile(r"[^.\[\]]+")
 # Takes the place of a program that cannot be read; the attempt's RayJob has the one that runs.
 _UNREADABLE: JsonObject = {"entrypoint": ["unreadable"]}
 
@@ -72,45 +66,24 @@ def _excess(document: JsonObject) -> Problem | None:
 
 
 def _salvage(document: JsonObject) -> TrainingRunResource:
-    """Return the run without what cannot be read: deadlines, suspend and workers mostly can."""
-    spec = {
-        name: value
-        for name, value in as_object(document.get("spec")).items()
-        if _excess({"spec": value}) is None
-    }
+    """Return the run without the fields that cannot be read: suspend and deadlines mostly can."""
     metadata = as_object(document.get("metadata"))
-    labels: JsonObject = {"labels": metadata["labels"]} if "labels" in metadata else {}
+    named: JsonObject = {"name": metadata.get("name"), "namespace": metadata.get("namespace")}
+    spec = as_object(document.get("spec"))
+    spec = {name: value for name, value in spec.items() if not _excess({"spec": value})}
     while True:
         if "train" not in spec and "entrypoint" not in spec:
             spec |= _UNREADABLE
-        named: JsonObject = {"name": metadata.get("name"), "namespace": metadata.get("namespace")}
         try:
-            return validate_document(document | {"metadata": named | labels, "spec": spec}, "spec")
+            return validate_document(document | {"metadata": named, "spec": spec}, "spec")
         except SpecError as error:
-            if spec == _UNREADABLE and not labels:
+            if spec == _UNREADABLE:
                 raise
-            if any(not problem.field.startswith("spec") for problem in error.problems):
-                labels = {}
-            spec = _without(spec, [p for p in error.problems if p.field.startswith("spec")])
-
-
-def _without(spec: JsonObject, problems: Iterable[Problem]) -> JsonObject:
-    """Return the spec without the fields that the problems name, or what they are part of."""
-    for problem in problems:
-        steps = _STEP.findall(problem.field)[1:]
-        shorter = _cut(spec, steps) if steps else {}
-        # Where a name has dots in it, or a rule is about what is not there, the whole part goes.
-        if shorter == spec:
-            shorter = {name: value for name, value in spec.items() if name != steps[0]}
-        if shorter == spec:
-            shorter = {}
-        spec = shorter
-    return spec
-
-
-def _cut(value: JsonObject, steps: list[str]) -> JsonObject:
-    head, rest = steps[0], steps[1:]
-    inner: JsonValue = value.get(head)
-    if rest and isinstance(inner, dict) and inner:
-        return value | {head: _cut(inner, rest)}
-    return {name: item for name, item in value.items() if name != head}
+            wrong = tuple(problem.field for problem in error.problems)
+            kept = {
+                name: value
+                for name, value in spec.items()
+                if not any(field.startswith(f"spec.{name}") for field in wrong)
+            }
+            # A rule may be about what is not there.
+            spec = kept if kept != spec else {}
