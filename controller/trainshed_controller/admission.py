@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -27,9 +27,10 @@ from trainshed_controller.packing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from trainshed_api.pod_trouble import PodTrouble
     from trainshed_api.v1alpha1 import TrainingRunResource
     from trainshed_controller.model import ClusterView, GroupView, PodView
 
@@ -62,13 +63,9 @@ def request_of(uid: str, run: TrainingRunResource, created: datetime | None = No
 
 def reservation_of(request: Request, grace_seconds: int, now: datetime) -> Reservation:
     """Return what an attempt holds from now on."""
-    worker = request.worker
     return Reservation(
         count=request.count,
-        group=worker.group,
-        cpu=worker.cpu,
-        gpu=worker.gpu,
-        memory=worker.memory,
+        **asdict(request.worker),
         data_cpus=request.data_cpus,
         data_group=request.data_group,
         since=now,
@@ -102,14 +99,15 @@ def _capacity_of(cluster: ClusterView, pods: Sequence[PodView]) -> Capacity:
 def _room_of(group: GroupView, pod: PodView) -> Room:
     """Return what a Pod has: where its group was changed since, its own limits say it."""
     own, told = pod.offer, group.offer
-    if own is None or own == told:
+    if own is None:
         return group.room
-    return Room(
-        group.room.group,
-        group.room.cpu if told and told.cpu == own.cpu else own.cpu,
-        group.room.gpu if told and told.gpu == own.gpu else own.gpu,
-        group.room.memory if told and told.memory == own.memory else own.memory,
-    )
+    amounts = {name: getattr(own, name) for name in ("cpu", "gpu", "memory")}
+    changed = {
+        name: amount
+        for name, amount in amounts.items()
+        if told is None or getattr(told, name) != amount
+    }
+    return replace(group.room, **changed)
 
 
 def admit(  # noqa: PLR0913, PLR0917  # what is there, and who wants it
@@ -130,11 +128,15 @@ def admit(  # noqa: PLR0913, PLR0917  # what is there, and who wants it
     holders = sorted(holding, key=lambda each: _age(each.created))
     ready, whole = capacity_now(cluster, pods), capacity_of(cluster.groups)
     free, unheld = _without(ready, holders), _without(whole, holders)
-    trouble = worst_trouble(pods, cluster)
     pending = [pod for pod in pods if not (pod.ready or pod.deleting or pod.is_over)]
-    # Pods that the API server refuses exist nowhere.
-    to_come = whole - ready if cluster.trouble else _capacity_of(cluster, pending)
-    held_by = tuple(each.name for each in holders if each.name)[:_MOST_NAMED]
+    shared = _SharedReasons(
+        cluster.name,
+        f"also running: {', '.join(sorted(others)[:_MOST_NAMED])}" if others else "",
+        tuple(each.name for each in holders if each.name)[:_MOST_NAMED],
+        worst_trouble(pods, cluster),
+        # Pods that the API server refuses exist nowhere.
+        whole - ready if cluster.trouble else _capacity_of(cluster, pending),
+    )
     places: dict[str, Place] = {}
     position, is_blocked = 0, False
     for request in sorted(waiting, key=_order):
@@ -152,27 +154,47 @@ def admit(  # noqa: PLR0913, PLR0917  # what is there, and who wants it
             continue
         position += 1
         lacks_pods = pack(unheld, request) is not None
-        passed = lacks_pods and lacking.get(request.uid, 0.0) >= PASSED_SECONDS
-        is_blocked = is_blocked or not passed
-        missing = f"{_explain(free, request, 'free')} on {cluster.name}"
-        reason = missing if position == 1 else f"{position - 1} before it; {missing}"
-        if others:
-            reason += f"; also running: {', '.join(sorted(others)[:_MOST_NAMED])}"
-        kept_away = trouble if trouble and pack(free + to_come, request) else None
-        if kept_away:
-            reason += f"; {kept_away.message}"
-        if passed:
-            reason += "; its Pods are not ready, so runs that fit begin before it"
-        places[request.uid] = Place(
+        is_passed = lacks_pods and lacking.get(request.uid, 0.0) >= PASSED_SECONDS
+        is_blocked = is_blocked or not is_passed
+        place = shared.place_of(request, position, free, is_passed=is_passed)
+        places[request.uid] = replace(place, lacks_pods=lacks_pods)
+    return places
+
+
+@dataclass(frozen=True)
+class _SharedReasons:
+    """What keeps all runs that wait for one cluster.
+
+    to_come: capacity of Pods that do not start because of the trouble.
+    """
+
+    cluster: str
+    others: str
+    held_by: tuple[str, ...]
+    trouble: PodTrouble | None
+    to_come: Capacity
+
+    def place_of(
+        self, request: Request, position: int, free: Capacity, *, is_passed: bool
+    ) -> Place:
+        """Return the place of a run that waits, with the reason."""
+        missing = f"{_explain(free, request, 'free')} on {self.cluster}"
+        trouble = self.trouble if self.trouble and pack(free + self.to_come, request) else None
+        reasons = (
+            f"{position - 1} before it" if position > 1 else "",
+            missing,
+            self.others,
+            trouble.message if trouble else "",
+            "its Pods are not ready, so runs that fit begin before it" if is_passed else "",
+        )
+        return Place(
             admitted=False,
             position=position,
-            reason=reason,
-            trouble=kept_away,
+            reason="; ".join(filter(None, reasons)),
+            trouble=trouble,
             missing=missing,
-            held_by=held_by,
-            lacks_pods=lacks_pods,
+            held_by=self.held_by,
         )
-    return places
 
 
 def _without(capacity: Capacity, holders: Sequence[Request]) -> Capacity:
@@ -196,38 +218,26 @@ def _age(moment: datetime | None) -> float:
     return moment.timestamp() if moment else 0.0
 
 
-def _sum(capacity: Capacity, kinds: Sequence[Room], of: Callable[[Room], float]) -> float:
-    return sum(of(room) * capacity[room] for room in kinds)
-
-
 def _explain(capacity: Capacity, request: Request, word: str) -> str:
     """Return the arithmetic: what is needed and what there is."""
-    usable = of_group(capacity, request.worker.group)
-    data = of_group(capacity, request.data_group)
-    group = request.worker.group
-    place = f" of group {group}" if group and all(r.group == group for r in usable) else ""
-    needs = (
-        ("GPUs", request.worker.gpu * request.count, _sum(capacity, usable, lambda r: r.gpu)),
-        ("CPUs", request.worker.cpu * request.count, _sum(capacity, usable, lambda r: r.cpu)),
-        (
-            "bytes of memory",
-            request.worker.memory * request.count,
-            _sum(capacity, usable, lambda r: r.memory),
-        ),
-    )
-    short = [
-        f"needs {need:g} {what}{place}, {have:g} {word}"
-        for what, need, have in needs
-        if need > have + HAIR
-    ]
+    worker, count = request.worker, request.count
+    usable = of_group(capacity, worker.group)
+    is_group = worker.group and all(room.group == worker.group for room in usable)
+    group = f" of group {worker.group}" if is_group else ""
+    short = []
+    for what, amount in (("GPUs", "gpu"), ("CPUs", "cpu"), ("bytes of memory", "memory")):
+        need = getattr(worker, amount) * count
+        have = sum(getattr(room, amount) * capacity[room] for room in usable)
+        if need > have + HAIR:
+            short.append(f"needs {need:g} {what}{group}, {have:g} {word}")
     if not short and pack(capacity, replace(request, data_cpus=0.0)) is None:
-        w = request.worker
-        size = f"{w.cpu:g} CPUs" + (f" and {w.gpu:g} GPUs" if w.gpu else "")
+        size = f"{worker.cpu:g} CPUs" + (f" and {worker.gpu:g} GPUs" if worker.gpu else "")
         short.append(
-            f"needs {request.count} times {size}{place}, each inside one Pod; that is {word} by "
+            f"needs {count} times {size}{group}, each inside one Pod; that is {word} by "
             "sum but not by Pod"
         )
     if not short:
-        have = _sum(capacity, data, lambda r: math.floor(r.cpu + HAIR))
+        data = of_group(capacity, request.data_group)
+        have = sum(math.floor(room.cpu + HAIR) * capacity[room] for room in data)
         short.append(f"needs {request.data_cpus:g} CPUs for data, {have:g} {word} beside workers")
     return ", ".join(short)

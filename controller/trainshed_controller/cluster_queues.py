@@ -61,7 +61,7 @@ class ClusterQueues:
         cluster = self.cache.clusters.get(key.namespace, key.name)
         if cluster is None:
             return None, []
-        now, clock = self.clock.now(), self.clock.monotonic()
+        clock = self.clock.monotonic()
         views = self.cache.runs.members(key.namespace, key.name)
         # Of 10,000 RayJobs few are alive: they are looked for once.
         alive = [
@@ -70,8 +70,31 @@ class ClusterQueues:
             if job.namespace == key.namespace and job.selector == key.name and not job.is_over
         ]
         orphans = self._orphans(key, alive)
-        holding = [request_held(job.uid, job.run, held) for job, held in orphans]
-        waiting = []
+        holding, waiting, broken = self._requests(views)
+        holding += [request_held(job.uid, job.run, held) for job, held in orphans]
+        pods = self.cache.pods.members(key.namespace, key.name)
+        since = self._lacking.get(key, {})
+        lacking = {uid: clock - began for uid, began in since.items()}
+        ours = {view.uid for view in views}
+        # RayJobs that are not ours to count.
+        others = [job.name for job in alive if job.owner not in ours and job.reservation is None]
+        said = admit(cluster, pods, holding, waiting, others, lacking)
+        lacks = {uid: since.get(uid, clock) for uid, place in said.items() if place.lacks_pods}
+        self._lacking[key] = lacks
+        for view in views:
+            place = said.get(view.uid)
+            if place is not None and place != self.places.get(view.uid):
+                self.places[view.uid] = place
+                enqueue(Key("run", view.namespace, view.name))
+        return _AGAIN_SECONDS if lacks or orphans else None, broken
+
+    def _requests(
+        self, views: Sequence[RunView]
+    ) -> tuple[list[Request], list[Request], list[Broken]]:
+        """Return what runs hold, what others wait for, and the runs that nobody can count."""
+        now = self.clock.now()
+        holding: list[Request] = []
+        waiting: list[Request] = []
         broken: list[Broken] = []
         for view in views:
             try:
@@ -90,21 +113,7 @@ class ClusterQueues:
                 holding.append(replace(request, created=now))
             else:
                 waiting.append(request)
-        pods = self.cache.pods.members(key.namespace, key.name)
-        since = self._lacking.get(key, {})
-        lacking = {uid: clock - began for uid, began in since.items()}
-        ours = {view.uid for view in views}
-        # RayJobs that are not ours to count.
-        others = [job.name for job in alive if job.owner not in ours and job.reservation is None]
-        said = admit(cluster, pods, holding, waiting, others, lacking)
-        lacks = {uid: since.get(uid, clock) for uid, place in said.items() if place.lacks_pods}
-        self._lacking[key] = lacks
-        for view in views:
-            place = said.get(view.uid)
-            if place is not None and place != self.places.get(view.uid):
-                self.places[view.uid] = place
-                enqueue(Key("run", view.namespace, view.name))
-        return _AGAIN_SECONDS if lacks or orphans else None, broken
+        return holding, waiting, broken
 
     def _orphans(
         self, key: Key, alive: Sequence[RayJobView]
