@@ -36,8 +36,6 @@ from trainshed_controller.relay import Relay
 from trainshed_controller.served import wait_for_crds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from aiohttp import web
 
     from trainshed_controller.model import Key
@@ -53,13 +51,8 @@ _PARTING_SECONDS = 3.0
 _SETTLE_SECONDS = 1.0
 # For an answer that is on its way; aiohttp's own minute would be longer than that of Kubernetes.
 _ANSWER_SECONDS = 1.0
-
-
-class _Endless:
-    """The pauses between kopf's requests, which begin anew with each of them."""
-
-    def __iter__(self) -> Iterator[float]:
-        return itertools.chain((1, 2, 5, 10), itertools.repeat(30))
+# Between kopf's requests at its start; there is no last one.
+_KOPF_PAUSE_SECONDS = 5.0
 
 
 class Operator:
@@ -81,7 +74,7 @@ class Operator:
         settings.posting.enabled = False
         settings.scanning.disabled = True  # no right to list CRDs or namespaces
         settings.networking.request_timeout = self._platform.timings.request_seconds
-        settings.networking.error_backoffs = _Endless()
+        settings.networking.error_backoffs = itertools.repeat(_KOPF_PAUSE_SECONDS)
 
         async def start(**_: object) -> None:
             self._serving = asyncio.create_task(self._serve(), name="serve")
@@ -137,9 +130,6 @@ class Operator:
         async with contextlib.AsyncExitStack() as stack:
             cluster = await Cluster.connect(platform.kubeconfig, platform.timings)
             stack.push_async_callback(cluster.close)
-            decided = platform.settings
-            jobs = JobsApi(decided.dashboard_url, platform.ray_token_file, decided.default_cluster)
-            stack.push_async_callback(jobs.close)
             health = health_application(self._metrics, self.ails, self.is_ready)
             # A separate port: overloading the other one must not fail the health check.
             door = Door(HEALTH_LIMITS)
@@ -151,50 +141,60 @@ class Operator:
             me = f"{platform.identity}/{platform.progress_address}"
             lease = Lease(renewing, platform.namespace, platform.lease, me)
             cluster.may_write = self._metrics.leads = lease.is_held
-            prober = Prober(jobs, self._enqueue)
-            stack.push_async_callback(prober.close)
-            observer = Observer(self._cache, cluster, prober, platform.settings)
-            events = EventPoster(cluster.post_event)
-            controller = Controller(
-                self._cache, cluster, observer, events, platform.settings, self._metrics, key
-            )
-            queue = WorkQueue(controller.work, controller.trouble)
-            controller.queue, self._queue = queue, queue
-            self._metrics.watch(queue)
-            progress = ProgressServer(
-                self._cache, key, observer.snapshots, queue.add, self._metrics, self.is_ready,
-                _LIMITS.body_seconds, relay=Relay(jobs.session, lease),
-            )  # fmt: skip
-            door = Door(_LIMITS, self._metrics.refused_connections.inc)
-            host = platform.host
-            await _listen(stack, progress.application(), door, host, platform.progress_port)
-            handlers = make_handlers(
-                self._cache, self._enqueue, controller.forget, self._cannot_read
-            )
-            reflectors = [
-                Reflector(cluster, kind, platform.namespace, handler)
-                for kind, handler in handlers.items()
-            ]
-            # Before everything is known another replica can do more with the Lease. It is given
-            # back last: Events are written by its holder alone.
-            async with lease.renewing(self._complete), asyncio.TaskGroup() as beside:
-                posting = beside.create_task(events.run(), name="events")
-                try:
-                    async with asyncio.TaskGroup() as group:
-                        for reflector in reflectors:
-                            group.create_task(reflector.run(), name="reflector")
-                        group.create_task(
-                            self._lead(cluster, controller, queue, lease, reflectors), name="lead"
-                        )
-                finally:
-                    await events.drain(_PARTING_SECONDS)
-                    posting.cancel()
+            controller = await self._set_up(stack, cluster, lease, key)
+            await self._follow(cluster, controller, lease)
+
+    async def _set_up(
+        self, stack: contextlib.AsyncExitStack, cluster: Cluster, lease: Lease, key: bytes
+    ) -> Controller:
+        """Return what acts; drivers are listened to from then on."""
+        platform, settings = self._platform, self._platform.settings
+        jobs = JobsApi(settings.dashboard_url, platform.ray_token_file, settings.default_cluster)
+        stack.push_async_callback(jobs.close)
+        prober = Prober(jobs, self._enqueue)
+        stack.push_async_callback(prober.close)
+        observer = Observer(self._cache, cluster, prober, settings)
+        events = EventPoster(cluster.post_event)
+        controller = Controller(
+            self._cache, cluster, observer, events, settings, self._metrics, key
+        )
+        queue = WorkQueue(controller.work, controller.trouble)
+        controller.queue, self._queue = queue, queue
+        self._metrics.watch(queue)
+        progress = ProgressServer(
+            self._cache, key, observer.snapshots, queue.add, self._metrics, self.is_ready,
+            _LIMITS.body_seconds, relay=Relay(jobs.session, lease),
+        )  # fmt: skip
+        door = Door(_LIMITS, self._metrics.refused_connections.inc)
+        await _listen(stack, progress.application(), door, platform.host, platform.progress_port)
+        return controller
+
+    async def _follow(self, cluster: Cluster, controller: Controller, lease: Lease) -> None:
+        """Watch, and act while the Lease is held."""
+        events = controller.events
+        handlers = make_handlers(self._cache, self._enqueue, controller.forget, self._cannot_read)
+        reflectors = [
+            Reflector(cluster, kind, self._platform.namespace, handler)
+            for kind, handler in handlers.items()
+        ]
+        # Before everything is known another replica can do more with the Lease. It is given
+        # back last: Events are written by its holder alone.
+        async with lease.renewing(self._complete), asyncio.TaskGroup() as beside:
+            posting = beside.create_task(events.run(), name="events")
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for reflector in reflectors:
+                        group.create_task(reflector.run(), name="reflector")
+                    leading = self._lead(cluster, controller, lease, reflectors)
+                    group.create_task(leading, name="lead")
+            finally:
+                await events.drain(_PARTING_SECONDS)
+                posting.cancel()
 
     async def _lead(
         self,
         cluster: Cluster,
         controller: Controller,
-        queue: WorkQueue,
         lease: Lease,
         reflectors: list[Reflector],
     ) -> None:
@@ -212,7 +212,7 @@ class Operator:
                 await asyncio.gather(*(reflector.list_again() for reflector in reflectors))
             log.info("watching %s", self._platform.namespace)
             controller.begin_term()
-            work = asyncio.create_task(self._work(queue), name="work")
+            work = asyncio.create_task(self._work(), name="work")
             lost = asyncio.create_task(lease.wait(until_held=False), name="lost")
             try:
                 await asyncio.wait([work, lost], return_when=asyncio.FIRST_COMPLETED)
@@ -223,9 +223,10 @@ class Operator:
             if not work.cancelled():
                 work.result()
 
-    async def _work(self, queue: WorkQueue) -> None:
+    async def _work(self) -> None:
+        assert self._queue
         async with asyncio.TaskGroup() as group:
-            group.create_task(queue.run(self._platform.workers), name="queue")
+            group.create_task(self._queue.run(self._platform.workers), name="queue")
             while True:
                 self._enqueue_all()
                 await asyncio.sleep(self._platform.resync_seconds)
