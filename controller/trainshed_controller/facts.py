@@ -100,11 +100,6 @@ class Facts:
         return self.spec.grace_period_seconds if self.view.run else 0.0
 
     @property
-    def newest(self) -> AttemptStatus | None:
-        """Return the newest attempt."""
-        return self.status.attempts[-1] if self.status.attempts else None
-
-    @property
     def attempt(self) -> AttemptStatus:
         """Return the newest attempt of a run that has one."""
         return self.status.attempts[-1]
@@ -180,7 +175,8 @@ def final_refusal(facts: Facts) -> str:
 
 def _refusal(facts: Facts) -> tuple[str, str] | None:
     """Return why the run as it stands cannot be run."""
-    run, known = facts.view.run, facts.newest
+    run = facts.view.run
+    known = facts.attempt if facts.status.attempts else None
     if run is None or facts.view.problem:
         return "Invalid", facts.view.problem
     if known and not same_training(run.spec, known.spec_hash, known.training_hash):

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+import prometheus_client
+from prometheus_client import CollectorRegistry, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
 
 from trainshed_api.names import BUCKETS
 from trainshed_controller.status import open_attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from trainshed_controller.cache import Cache
     from trainshed_controller.model import Key, RunView
@@ -32,7 +33,7 @@ class Metrics:
 
     def __init__(self, cache: Cache) -> None:
         self.registry = CollectorRegistry()
-        counter = partial(Counter, registry=self.registry)
+        counter = partial(prometheus_client.Counter, registry=self.registry)
         histogram = partial(Histogram, registry=self.registry)
         of, name = ("controller",), "controller_runtime_reconcile"
         text = "Reconciliations of a run."
@@ -101,38 +102,31 @@ class _Runs:
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield runs by phase, and the time of all existing runs by bucket."""
-        phases = GaugeMetricFamily(
-            "trainshed_runs", "TrainingRuns by phase.", labels=["namespace", "phase"]
-        )
-        times = GaugeMetricFamily(
-            "trainshed_run_seconds",
-            "Seconds of all runs by bucket.",
-            labels=["namespace", "bucket"],
-        )
-        waits = GaugeMetricFamily(
-            "trainshed_longest_wait_seconds",
-            "Seconds that the run has been Queued that has been so longest.",
-            labels=["namespace"],
-        )
         now = datetime.now(UTC)
-        longest: dict[str, float] = {}
-        counts: dict[tuple[str, str], int] = defaultdict(int)
-        seconds: dict[tuple[str, str], float] = defaultdict(float)
+        counts: Counter[tuple[str, ...]] = Counter()
+        waits: dict[tuple[str, ...], float] = {}
+        seconds: dict[tuple[str, ...], float] = defaultdict(float)
         for view in self._cache.runs.all():
             namespace, status = view.namespace, view.status
             counts[namespace, status.phase or "New"] += 1
             since = status.phase_time if status.phase == "Queued" else None
             wait = (now - since).total_seconds() if since else 0.0
-            longest[namespace] = max(wait, longest.get(namespace, 0.0))
+            waits[namespace,] = max(wait, waits.get((namespace,), 0.0))
             spent = status.time.model_dump(by_alias=True)
             for bucket in BUCKETS:
                 seconds[namespace, bucket] += spent[bucket]
-        for place, count in counts.items():
-            phases.add_metric(place, count)
-        for where, total in seconds.items():
-            times.add_metric(where, total)
-        for namespace, wait in longest.items():
-            waits.add_metric([namespace], wait)
-        yield phases
-        yield waits
-        yield times
+        text = "Seconds that the run has been Queued that has been so longest."
+        yield _gauge("trainshed_runs", "TrainingRuns by phase.", ("phase",), counts)
+        yield _gauge("trainshed_longest_wait_seconds", text, (), waits)
+        text = "Seconds of all runs by bucket."
+        yield _gauge("trainshed_run_seconds", text, ("bucket",), seconds)
+
+
+def _gauge(
+    name: str, text: str, labels: Iterable[str], values: Mapping[tuple[str, ...], float]
+) -> GaugeMetricFamily:
+    """Return the values by namespace and labels."""
+    gauge = GaugeMetricFamily(name, text, labels=["namespace", *labels])
+    for where, value in values.items():
+        gauge.add_metric(where, value)
+    return gauge
