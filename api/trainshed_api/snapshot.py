@@ -40,6 +40,7 @@ from trainshed_api.progress import (
     WorkersReady,
 )
 from trainshed_api.records import BadRecordsRecord, CheckpointRecord
+from trainshed_api.start_times import StartTimes
 
 MAX_MESSAGE, MAX_TRACEBACK, MAX_WARNINGS = 2_000, 16_000, 10
 _MAX_METRICS, _MAX_NAME = 100, 256
@@ -85,8 +86,8 @@ class Snapshot(Record):
     restarting: workers were lost, and the next ones have done nothing yet. progress: of the
     steps; metrics: the last value of each that was evaluated or reported. bad_records: by dataset,
     what is left out. waits_for: why training waits for data, where it does now. steps_begun: the
-    function has asked for a batch of the run's steps. wall_seconds: since the driver's process
-    began; seconds: where they went.
+    function has asked for a batch of the run's steps. start: its phases. wall_seconds: since the
+    driver's process began; seconds: where they went.
     """
 
     time: Moment
@@ -108,6 +109,7 @@ class Snapshot(Record):
     bad_records: Bad = Field(default_factory=dict)
     waits_for: Message = ""
     steps_begun: bool = False
+    start: StartTimes = Field(default_factory=StartTimes)
     stop_reason: Text | None = None
     outcome: Outcome | None = None
     cause: FailureCause | None = None
@@ -159,7 +161,7 @@ class Snapshot(Record):
                 changes = {"state": "Stopping", "stop_reason": event.reason}
             case Finished():
                 changes = self._ended(event)
-        return self.model_copy(update=changes)
+        return self.model_copy(update={"start": self.start.after(event), **changes})
 
     def refused(self, message: str, exit_code: int) -> Snapshot:
         """Return the end of a run that cannot be accepted."""

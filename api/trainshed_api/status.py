@@ -141,6 +141,16 @@ class DriverTime(StatusModel):
         return math.fsum((*told, self.checkpointing, self.stopping, self.lost))
 
 
+class StartSeconds(StatusModel):
+    """How long each phase of an attempt's start took; a phase that has not ended is not there."""
+
+    imports: float | None = Field(default=None, description="Importing packages.")
+    planning: float | None = Field(default=None, description="Checking code and data.")
+    ray: float | None = Field(default=None, description="Starting Ray.")
+    workers: float | None = Field(default=None, description="Starting workers.")
+    first_step: float | None = Field(default=None, description="Making the first step.")
+
+
 class RunTime(DriverTime):
     """Where the time of the run went, seconds over all attempts."""
 
@@ -197,6 +207,9 @@ class AttemptStatus(StatusModel):
     resumed_from: ResumedFrom | None = Field(default=None, description="Where it went on from.")
     steps_lost: int | None = Field(default=None, description="Steps after its last checkpoint.")
     time: DriverTime = Field(default_factory=DriverTime, description="Where its time went.")
+    start: StartSeconds | None = Field(
+        default=None, description="Seconds of the phases of its start, as its driver measured them."
+    )
     reservation: Reservation | None = Field(
         default=None, description="What it holds of a shared RayCluster until it is released."
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from trainshed_api.pod_trouble import IMAGE_PULL_FAILED
+from trainshed_api.start_times import START_PHASES
 from trainshed_api.status import Condition, DriverTime, QueueStatus
 from trainshed_controller.model import SILENT_SECONDS, Note, worst_trouble
 from trainshed_controller.release import is_shared
@@ -12,7 +14,6 @@ from trainshed_controller.status import add_seconds, open_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
     from trainshed_api.status import AttemptStatus, ConditionType, Phase, TrainingRunStatus
     from trainshed_controller.facts import Facts, State
@@ -120,14 +121,15 @@ def _under_way(facts: Facts, state: State) -> tuple[Phase, Conditions]:
             progressing = Said(True, state.reason, silence or state.message)
             return "Restarting", {**said, "Progressing": progressing}
         case "Training":
-            progressing = Said(True, "Training", silence or state.message)
+            says = silence or state.message or _start_phase(facts)
+            progressing = Said(True, "Training", says)
             return "Running", {**said, "Progressing": progressing}
     trouble = worst_trouble(facts.seen.pods, facts.seen.cluster)
     # On a shared cluster a Pod that no node takes may be of a group that the run does not use.
     concerns = trouble and (trouble.reason == IMAGE_PULL_FAILED or not is_shared(facts.attempt))
     if trouble and concerns:
         return "Starting", {**said, "Progressing": Said(False, trouble.reason, trouble.message)}
-    progressing = Said(True, "Starting", silence or state.message)
+    progressing = Said(True, "Starting", silence or _start_phase(facts) or state.message)
     return "Starting", {**said, "Progressing": progressing}
 
 
@@ -151,6 +153,20 @@ def _silence(facts: Facts) -> str:
     ray = {True: "that its job is over", False: "that its job runs", None: "nothing either"}
     minutes = int(silent // 60)
     return f"no heartbeat from the driver for {minutes} minutes; Ray says {ray[facts.seen.over]}"
+
+
+def _start_phase(facts: Facts) -> str:
+    """Return which phase of its start the attempt is in, and since when; empty if none is known.
+
+    A moment instead of seconds: the status is not written again for each second.
+    """
+    told = facts.snapshot
+    if told is None or told.start.phase not in START_PHASES or told.restarting:
+        return ""
+    if told.state == "Training" and not told.steps_begun:
+        return ""  # a function with a loop of its own reports no step
+    since = datetime.fromtimestamp(told.start.since, UTC)
+    return f"{START_PHASES[told.start.phase].doing} since {since:%H:%M:%S} UTC"
 
 
 def _queue(facts: Facts, state: State) -> QueueStatus:
@@ -255,7 +271,7 @@ def _turns(status: TrainingRunStatus) -> tuple[object, ...]:
 
 def _turns_of(attempt: AttemptStatus) -> AttemptStatus:
     """Return the attempt without what its driver says while it goes on."""
-    return attempt.model_copy(update={"time": DriverTime(), "resumed_from": None})
+    return attempt.model_copy(update={"time": DriverTime(), "resumed_from": None, "start": None})
 
 
 def _turns_to_or_from_a_loss(old: TrainingRunStatus, new: TrainingRunStatus, now: datetime) -> bool:

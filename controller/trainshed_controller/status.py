@@ -15,6 +15,7 @@ from trainshed_api.status import (
     ResultStatus,
     ResumedFrom,
     RunTime,
+    StartSeconds,
     TrainingRunStatus,
 )
 from trainshed_controller.display import format_duration, format_number, format_part, format_rate
@@ -126,7 +127,11 @@ def told(
     time = attempt.time.model_copy(update={name: round(s, 1) for name, s in spent.items()})
     resumed = snapshot.resumed_from
     resumed_from = ResumedFrom(**resumed.model_dump()) if resumed else None
-    changed = attempt.model_copy(update={"time": time, "resumed_from": resumed_from})
+    begun = snapshot.start.model_dump(include=set(StartSeconds.model_fields), exclude_none=True)
+    start = StartSeconds(**{name: round(took, 1) for name, took in begun.items()})
+    changed = attempt.model_copy(
+        update={"time": time, "resumed_from": resumed_from, "start": start if begun else None}
+    )
     progress, checkpoint, new = status.progress, status.checkpoint, snapshot.checkpoint
     if snapshot.progress:
         progress = _progress(snapshot, snapshot.progress, progress)

@@ -22,6 +22,7 @@ from trainshed.jobs.cluster_error import ClusterError
 from trainshed_api.json_object import as_object, objects, text
 from trainshed_api.pod_trouble import refused_pods
 from trainshed_api.rayjob import CLUSTER_LABEL
+from trainshed_api.start_times import StartTimes
 from trainshed_api.status import Condition, TrainingRunStatus, first_sentence
 
 if TYPE_CHECKING:
@@ -202,6 +203,7 @@ def explain(found: ClusterRun, asked: str, options: str = "") -> Diagnosis:
         healthy=_healthy(found),
         is_over=phase in {"Succeeded", "Failed"},
         limit=_limit(found),
+        start=_start(attempt),
         commands={
             "file": f"{kubectl} edit trainingrun {asked}",
             "admission": f"{kubectl} get trainingruns",
@@ -217,6 +219,12 @@ def explain(found: ClusterRun, asked: str, options: str = "") -> Diagnosis:
     lines = attempt.message.splitlines() if attempt else []
     log = telling_lines(lines if len(lines) > 1 else found.log)
     return replace(diagnosis, events=tuple(_events(found)), log=log)
+
+
+def _start(attempt: AttemptStatus | None) -> dict[str, float]:
+    """Return the seconds of each phase of the start that has ended."""
+    known = attempt.start if attempt else None
+    return StartTimes(**known.model_dump()).by_name() if known else {}
 
 
 def _links(found: ClusterRun) -> Iterator[Link]:

@@ -22,13 +22,14 @@ from trainshed.causes.chain import (
     telling_lines,
 )
 from trainshed.display.formatting import say_duration, say_percent, say_place
-from trainshed.display.start_phases import PHASES, start_seconds
+from trainshed.display.start_phases import start_seconds
 from trainshed.jobs.local_runs import read_local_run, read_result
 from trainshed.report.load import parse_events
 from trainshed.storage.run_folder import HEARTBEAT, LOG, METRICS, RunFolder, read_record
 from trainshed.worker.process_log import FOLDER, name_of
 from trainshed_api.names import SUCCEEDED
 from trainshed_api.progress import Progress, Started, Starting, WarningEvent, WorkersLost
+from trainshed_api.start_times import START_PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -240,7 +241,7 @@ def _links(run: StoredRun) -> tuple[Link, ...]:
 
 def _starting(run: StoredRun, since: str) -> str:
     notes = [each.message for each in run.events if isinstance(each, WarningEvent)]
-    phases = [PHASES[each.phase][1] for each in run.events if isinstance(each, Starting)]
+    phases = [START_PHASES[each.phase].doing for each in run.events if isinstance(each, Starting)]
     return ": ".join((f"the workers have not started {since}", *phases[-1:], *notes[-1:]))
 
 

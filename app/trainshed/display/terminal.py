@@ -24,7 +24,7 @@ from trainshed.display.formatting import (
     say_stop,
     say_whole_seconds,
 )
-from trainshed.display.start_phases import PHASES, say_start, start_seconds
+from trainshed.display.start_phases import say_start, start_seconds
 from trainshed.display.summary import summarise
 from trainshed_api.progress import (
     AnyEvent,
@@ -39,6 +39,7 @@ from trainshed_api.progress import (
     WarningEvent,
     WorkersLost,
 )
+from trainshed_api.start_times import START_PHASES
 
 # Only the spinner moves between events: more often would cost the training a core's attention.
 REFRESHES_PER_SECOND = 4
@@ -78,7 +79,7 @@ class TerminalDisplay:
             return
         if isinstance(event, Starting):
             self._start.append(event)
-            self._doing = PHASES[event.phase][1]
+            self._doing = START_PHASES[event.phase].doing
         elif isinstance(event, Started):
             self._start.append(event)
             self._started, self._doing = event, "training"

@@ -514,6 +514,14 @@ def test_a_slow_run_names_the_stage_that_limits_it() -> None:
     assert found.cause == "Nothing is wrong, but waiting for data takes 61 % of the time: decode"
 
 
+def test_the_phases_of_the_start_are_those_of_the_status() -> None:
+    attempt = make_attempt(start={"imports": 2.0, "ray": 9.0})
+
+    found = explained(facts(make_run("Running", attempts=[attempt], attempt=1)))
+
+    assert found.start == {"imports": 2.0, "Ray": 9.0}
+
+
 def test_events_of_the_run_and_the_last_error_of_its_log_are_shown() -> None:
     run = facts(
         ended("Application", "ApplicationFailed", f"{NAN}\nValueError: first\n  x\n\n\n\n\n{NAN}"),
