@@ -55,6 +55,7 @@ class Controller:
     Args:
         key: what bearer tokens are made with.
         decide: the decision about a run.
+        tell: takes a run before and after its status was written.
     """
 
     cache: Cache
@@ -67,6 +68,7 @@ class Controller:
     clock: Clock = field(default_factory=Clock)
     decide: Decide = decide
     queue: WorkQueue | None = None
+    tell: Callable[[RunView, RunView], None] = lambda before, after: None  # noqa: ARG005
     _written: dict[str, float] = field(default_factory=dict)
     # Why the API server does not take the RayJob of a run, by uid of the run.
     _refusals: dict[str, Refusal] = field(default_factory=dict)
@@ -186,6 +188,7 @@ class Controller:
         self.observer.snapshots.written(view.uid)
         # The watch will say the same later; until then nobody decides on what was.
         self.cache.runs.put(written)
+        self.tell(view, written)
         clusters = {cluster_of(each, self.settings) for each in (view, written)}
         for cluster in sorted(clusters - {""}):  # in one order, so that it can happen again
             self._enqueue(Key("cluster", view.namespace, cluster))
@@ -250,7 +253,9 @@ class Controller:
         now, generation = whole(self.clock.now()), view.generation
         try:
             if patch := _patch(view, with_conditions(view.status, said, now, generation)):
-                self.cache.runs.put(await self.cluster.patch_status(view, patch))
+                written = await self.cluster.patch_status(view, patch)
+                self.cache.runs.put(written)
+                self.tell(view, written)
         except Exception as again:  # it is in the log, and the look is repeated
             log.warning("cannot tell the run: %s", again, extra={"run": view.path})
             self.events.post(view, Note("Warning", reason, message))

@@ -56,6 +56,10 @@ class Metrics:
         self.status_writes = counter("trainshed_status_writes", "Status patches.")
         text = "Progress snapshots from drivers."
         self.snapshots = counter("trainshed_snapshots", text, ("answer",))
+        text = "Messages to the webhook, by what became of them."
+        self.webhook_messages = counter("trainshed_webhook_messages", text, ("result",))
+        # Prometheus sees no increase in a series that begins with 1.
+        self.webhook_messages.labels("failed")
         text = "Connections of drivers refused at the limit."
         self.refused_connections = counter("trainshed_refused_connections", text)
         text = "Seconds a run waited for capacity."

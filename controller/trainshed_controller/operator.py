@@ -34,6 +34,7 @@ from trainshed_controller.queue import WorkQueue
 from trainshed_controller.reflector import Reflector
 from trainshed_controller.relay import Relay
 from trainshed_controller.served import wait_for_crds
+from trainshed_controller.webhook import Webhook
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -142,7 +143,10 @@ class Operator:
             lease = Lease(renewing, platform.namespace, platform.lease, me)
             cluster.may_write = self._metrics.leads = lease.is_held
             controller = await self._set_up(stack, cluster, lease, key)
-            await self._follow(cluster, controller, lease)
+            webhook = await self._webhook(stack)
+            if webhook:
+                controller.tell = webhook.tell
+            await self._follow(cluster, controller, lease, webhook)
 
     async def _set_up(
         self, stack: contextlib.AsyncExitStack, cluster: Cluster, lease: Lease, key: bytes
@@ -169,7 +173,9 @@ class Operator:
         await _listen(stack, progress.application(), door, platform.host, platform.progress_port)
         return controller
 
-    async def _follow(self, cluster: Cluster, controller: Controller, lease: Lease) -> None:
+    async def _follow(
+        self, cluster: Cluster, controller: Controller, lease: Lease, webhook: Webhook | None
+    ) -> None:
         """Watch, and act while the Lease is held."""
         events = controller.events
         handlers = make_handlers(self._cache, self._enqueue, controller.forget, self._cannot_read)
@@ -185,11 +191,22 @@ class Operator:
                 async with asyncio.TaskGroup() as group:
                     for reflector in reflectors:
                         group.create_task(reflector.run(), name="reflector")
+                    if webhook:
+                        group.create_task(webhook.run(), name="webhook")
                     leading = self._lead(cluster, controller, lease, reflectors)
                     group.create_task(leading, name="lead")
             finally:
                 await events.drain(_PARTING_SECONDS)
                 posting.cancel()
+
+    async def _webhook(self, stack: contextlib.AsyncExitStack) -> Webhook | None:
+        """Return what posts conditions; None if the release has no Secret for it."""
+        platform = self._platform
+        if platform.webhook_url_file is None:
+            return None
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        form, kinds = platform.webhook_format, platform.webhook_kinds
+        return Webhook(platform.webhook_url_file, form, kinds, session, self._metrics)
 
     async def _lead(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import yaml
 from pydantic import InstanceOf, TypeAdapter, ValidationError
@@ -63,7 +63,15 @@ class Platform:
     log_format: str = "json"
     progress_interval_seconds: float = 10.0
     uninstall_seconds: float = 240.0
+    webhook_url_file: Path | None = None
+    webhook_format: Literal["json", "slack"] = "json"
+    webhook_conditions: str = ""
     timings: InstanceOf[Timings] = Timings()
+
+    @property
+    def webhook_kinds(self) -> frozenset[str]:
+        """Return the types of conditions that are posted to the webhook."""
+        return frozenset(_names(self.webhook_conditions))
 
     @property
     def progress_address(self) -> str:
@@ -107,8 +115,9 @@ def read_platform(environment: Mapping[str, str]) -> Platform:
     except ValidationError as error:
         first = error.errors()[0]
         name, text = str(first["loc"][0]).upper(), first["input"]
-        number = "a whole number" if first["type"].startswith("int_") else "a number"
-        raise SettingsError(f'{PREFIX}{name}: got "{text}"; expected {number}') from None
+        kind = first["type"].partition("_")[0]
+        expected = {"int": "a whole number", "literal": "json or slack"}.get(kind, "a number")
+        raise SettingsError(f'{PREFIX}{name}: got "{text}"; expected {expected}') from None
     interval = platform.progress_interval_seconds
     return replace(platform, settings=replace(settings, progress_interval_seconds=interval))
 

@@ -99,3 +99,26 @@ def test_a_hook_that_failed_leaves_its_log(renderer: Renderer) -> None:
     assert text(policies, "helm.sh/hook-output-log-policy") == "hook-failed"
     # A Pod that is tried again could meet the Job's deadline, which deletes it.
     assert at(job, "spec", "backoffLimit") == 0
+
+
+def test_the_controller_reads_the_address_of_its_webhook_from_a_secret(renderer: Renderer) -> None:
+    def opened(objects: list[Object]) -> bool:
+        policies = [
+            each
+            for each in of_kind(objects, "NetworkPolicy")
+            if at(each, "metadata", "name") == "trainshed-controller"
+        ]
+        return {"ports": [{"protocol": "TCP", "port": 8443}]} in rows(policies[0], "spec", "egress")
+
+    none = renderer.render()
+    some = renderer.render(
+        None, "--set=controller.webhook.secretName=hook", "--set=controller.webhook.port=8443"
+    )
+
+    assert "TRAINSHED_CONTROLLER_WEBHOOK_URL_FILE" not in told(none)
+    assert told(some)["TRAINSHED_CONTROLLER_WEBHOOK_URL_FILE"] == "/var/run/trainshed/webhook/url"
+    assert told(some)["TRAINSHED_CONTROLLER_WEBHOOK_CONDITIONS"] == "Complete,Failed,InternalError"
+    [deployment] = of_kind(some, "Deployment")
+    volumes = rows(deployment, "spec", "template", "spec", "volumes")
+    assert {"name": "webhook", "secret": {"secretName": "hook", "optional": True}} in volumes
+    assert (opened(none), opened(some)) == (False, True)

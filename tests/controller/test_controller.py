@@ -29,7 +29,7 @@ from trainshed_controller.errors import ConflictError, GoneError
 from trainshed_controller.events import EventPoster
 from trainshed_controller.jobs import JobsApi
 from trainshed_controller.metrics import Metrics
-from trainshed_controller.model import Key, Place
+from trainshed_controller.model import Key, Place, RunView
 from trainshed_controller.observe import Observer
 from trainshed_controller.prober import Prober
 from trainshed_controller.queue import WorkQueue
@@ -208,6 +208,24 @@ async def test_an_error_of_ours_over_one_run_is_told_to_it_and_leaves_the_others
         await office.has_jobs("first-1")
         assert office.metrics.registry.get_sample_value("trainshed_internal_errors_total")
         await office.says("broken", "InternalError", "ControllerFailed")
+
+
+async def test_what_writes_of_a_status_turned_is_told() -> None:
+    turned: set[tuple[str, str]] = set()
+
+    def tell(before: RunView, after: RunView) -> None:
+        for kind in ("Admitted", "InternalError"):
+            if after.status.holds(kind) and not before.status.holds(kind):
+                turned.add((after.name, kind))
+
+    async with working() as office:
+        office.controller.tell = tell
+        office.create_run("first", failurePolicy={"maxInfrastructureFailures": 0})
+        office.look_at("first")
+        await office.has_jobs("first-1")
+        await office.controller.trouble(Key("run", "team", "first"), KeyError("x"), 1.0)
+
+    assert turned == {("first", "Admitted"), ("first", "InternalError")}
 
 
 async def test_an_error_of_ours_erases_nothing_that_a_later_release_wrote() -> None:

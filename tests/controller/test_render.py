@@ -309,6 +309,7 @@ def test_another_namespace_is_refused(told: str) -> None:
     ("name", "wrong", "want"),
     [
         ("HEALTH_PORT", "8080.5", 'HEALTH_PORT: got "8080.5"; expected a whole number'),
+        ("WEBHOOK_FORMAT", "xml", 'WEBHOOK_FORMAT: got "xml"; expected json or slack'),
         ("RESYNC_SECONDS", "x", 'RESYNC_SECONDS: got "x"; expected a number'),
     ],
 )
