@@ -6,6 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from trainshed_controller.judge import TERMINATED
+
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -21,7 +23,8 @@ _HEALTHY_SECONDS = 600.0
 
 def apply_rules(ending: Ending, policy: FailurePolicySpec) -> tuple[Ending, bool]:
     """Return the ending as the user's rules see it, and whether they forbid a further attempt."""
-    if ending.outcome not in ("Application", "Infrastructure", "OutOfMemory"):
+    is_failure = ending.outcome in ("Application", "Infrastructure", "OutOfMemory")
+    if not is_failure and ending.reason != TERMINATED:
         return ending, False
     for rule in policy.rules:
         if rule.exit_codes and ending.exit_code not in rule.exit_codes:

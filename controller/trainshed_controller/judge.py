@@ -32,6 +32,8 @@ _RAY_OUT_OF_MEMORY = "OutOfMemoryError"
 # How Ray says that packages or the working directory of a job cannot be had.
 _NO_ENVIRONMENT = "runtime_env"
 _LONGEST_MESSAGE = 4000
+# Reason of an attempt that a signal ended after a checkpoint.
+TERMINATED = "Terminated"
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,22 @@ def _is_of_attempt(facts: Facts, pod: PodView) -> bool:
     if pod.cluster.startswith(f"{facts.attempt.ray_job}-"):
         return True
     return facts.seen.snapshot is not None and pod.name in facts.seen.snapshot.hosts
+
+
+def terminated_after_checkpoint(facts: Facts) -> Ending | None:
+    """SIGTERM ended the driver, and the attempt has a new checkpoint: that uses up no retry.
+
+    One without a new checkpoint counts, so a driver that is always terminated at once is given up.
+    """
+    word = facts.last_word
+    if facts.job is None or facts.job.job_status != "FAILED" or word is None:
+        return None
+    saved, resumed = word.checkpoint, word.resumed_from
+    is_new = saved is not None and (resumed is None or saved.path != resumed.checkpoint)
+    if not is_new or word.outcome != names.STOPPED or facts.exit_code != names.EXIT_TERMINATED:
+        return None
+    message = "SIGTERM ended the driver after the attempt had written a checkpoint"
+    return Ending("Preempted", TERMINATED, message, facts.exit_code)
 
 
 def program_failed(facts: Facts) -> Ending | None:
@@ -258,6 +276,7 @@ CHECKS: tuple[Callable[[Facts], Ending | None], ...] = (
     stopped_by_others,
     memory_ran_out,  # before the program's failure, which it also looks like
     environment_failed,
+    terminated_after_checkpoint,
     program_failed,
     head_lost,  # before what KubeRay says of it, which comes minutes later
     kuberay_gave_up,

@@ -16,6 +16,8 @@ from tests.controller.builders_view import (
     make_worker,
 )
 from trainshed_api.failure import FailurePolicySpec
+from trainshed_api.progress import ResumePoint
+from trainshed_api.records import CheckpointRecord
 from trainshed_api.snapshot import Snapshot
 from trainshed_api.status import AttemptStatus
 from trainshed_controller.failure_policy import apply_rules, contains
@@ -38,6 +40,17 @@ HEAD = make_head()
 def word(code: int, cause: str | None = None) -> Snapshot:
     """Return a driver's last words."""
     return make_snapshot(state="Ended", outcome="Failed", exit_code=code, cause=cause)
+
+
+def terminated(checkpoint: str) -> Snapshot:
+    """Return the last words of a driver that resumed from `old` and that SIGTERM ended."""
+    return make_snapshot(
+        state="Ended",
+        outcome="Stopped",
+        exit_code=143,
+        resumed_from=ResumePoint(checkpoint="old"),
+        checkpoint=CheckpointRecord(path=checkpoint),
+    )
 
 
 def failed(message: str = "Job entrypoint command failed with exit code 1") -> RayJobView:
@@ -78,6 +91,12 @@ ROWS = {
     ),
     "the driver was killed": Row(
         failed("failed with exit code 143"), ("Infrastructure", "DriverKilled")
+    ),
+    "the driver was terminated after a checkpoint": Row(
+        failed("failed with exit code 143"), ("Preempted", "Terminated"), terminated("new")
+    ),
+    "the driver was terminated without a new checkpoint": Row(
+        failed("failed with exit code 143"), ("Infrastructure", "DriverKilled"), terminated("old")
     ),
     "the driver's process was killed": Row(
         failed("failed with exit code -9"), ("Infrastructure", "DriverKilled")
@@ -179,6 +198,10 @@ FAILURES = {
     "by its text": (
         Ending("Application", "R", "x", 1, logs="NCCL watchdog timeout"),
         ("Infrastructure", False),
+    ),
+    "a terminated driver by its exit code": (
+        Ending("Preempted", "Terminated", exit_code=137),
+        ("Preempted", True),
     ),
     "by none": (Ending("Application", "R", "timeout before NCCL", 1), ("Application", False)),
     "success has no rule": (Ending("Succeeded", "R", exit_code=137), ("Succeeded", False)),

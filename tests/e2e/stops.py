@@ -46,12 +46,13 @@ CODES = {"Succeeded": names.EXIT_SUCCEEDED, "Stopped": names.EXIT_TERMINATED} | 
 ENDS_PODS = ("delete-head-pod", "delete-worker-pod")
 # What the status says of an attempt that was stopped so, and did not succeed.
 REASONS = {
-    "suspend": "Suspended",
-    "terminate": "DriverKilled",
-    "kill-driver": "DriverKilled",
-    "kill-coordinator": "InfrastructureFailed",
-    "delete-head-pod": "HeadLost",
-    "delete-rayjob": "RayJobDeleted",
+    "suspend": ("Suspended",),
+    # With a new checkpoint, and without one.
+    "terminate": ("Terminated", "DriverKilled"),
+    "kill-driver": ("DriverKilled",),
+    "kill-coordinator": ("InfrastructureFailed",),
+    "delete-head-pod": ("HeadLost",),
+    "delete-rayjob": ("RayJobDeleted",),
 }
 _KILL = """
 import os, sys
@@ -153,9 +154,10 @@ class StoppedRun:
         for attempt in status.attempts:
             signal = self.sent.get(attempt.number, Sent("", 0.0)).signal
             is_over = attempt.outcome == "Succeeded"
-            reason = "Succeeded" if is_over else REASONS.get(signal, "nothing, as none was stopped")
-            if attempt.reason != reason:
-                yield f"attempt {attempt.number} is {attempt.reason}; expected {reason}"
+            expected = ("Succeeded",) if is_over else REASONS.get(signal, ("no end",))
+            if attempt.reason not in expected:
+                wanted = " or ".join(expected)
+                yield f"attempt {attempt.number} is {attempt.reason}; expected {wanted}"
         if not status.result:
             yield f"{status.phase}, and no result"
             return

@@ -62,6 +62,7 @@ _REASONS: Mapping[str, LinkName] = {
     "ProvisioningDeadlineExceeded": "workers",
     "DriverKilled": "driver",
     "AttemptTaken": "driver",
+    "Terminated": "driver",
     "Stalled": "training",
 }
 
