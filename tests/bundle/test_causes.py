@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.controller.builders_view import look, make_job, make_seen, make_snapshot
 from tests.controller.history import FOLDER, SETTINGS, read_history
+from tests.controller.test_reconcile import running
 from trainshed.causes import pods
 from trainshed.causes.cluster_run import ClusterRun, explain
 from trainshed_controller import views
@@ -80,14 +82,41 @@ def test_how_a_pod_ran_out_of_memory_is_worded_once() -> None:
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.jsonl")), ids=lambda path: path.stem)
 def test_why_repeats_the_event_of_a_run_that_failed_or_restarts(path: Path) -> None:
-    for look, _ in read_history(path):
-        plan = decide(look.view, look.seen, SETTINGS, look.now)
+    for each, _ in read_history(path):
+        plan = decide(each.view, each.seen, SETTINGS, each.now)
         told = [note for note in plan.notes if note.reason in ("Failed", "Restarting")]
         if not told:
             continue
         raw: JsonObject = {
-            "metadata": {"name": look.view.name, "namespace": look.view.namespace},
+            "metadata": {"name": each.view.name, "namespace": each.view.namespace},
             "status": plan.status.model_dump(mode="json", by_alias=True, exclude_defaults=True),
         }
 
-        assert explain(ClusterRun(raw, look.now), look.view.name, "").cause == told[-1].message
+        assert explain(ClusterRun(raw, each.now), each.view.name, "").cause == told[-1].message
+
+
+@pytest.mark.parametrize(
+    ("message", "driver"),
+    [
+        ("failed with exit code 1", ("ValueError: x", "Traceback\n  line 3\nValueError: x")),
+        ("exit code 1, last available logs (truncated):\n\nstep 3\nValueError: x", None),
+    ],
+    ids=["the driver's last word", "the end of its log"],
+)
+def test_an_event_and_why_leave_out_what_is_behind_the_cause(
+    message: str, driver: tuple[str, str] | None
+) -> None:
+    job = make_job(job_status="FAILED", message=f"Job entrypoint command {message}")
+    ended = driver and make_snapshot(
+        state="Ended", outcome="Failed", exit_code=1, message=driver[0], traceback=driver[1]
+    )
+
+    view, plan = look(running(), make_seen(ray_job=job, snapshot=ended), 30)
+
+    [note] = plan.notes
+    raw: JsonObject = {
+        "metadata": {"name": view.name, "namespace": view.namespace},
+        "status": view.status.model_dump(mode="json", by_alias=True, exclude_defaults=True),
+    }
+    assert note.message == "ValueError: x"
+    assert explain(ClusterRun(raw, NOW), view.name, "").cause == note.message

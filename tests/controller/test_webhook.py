@@ -50,7 +50,7 @@ class Receiver:
     async def take(self, request: web.Request) -> web.Response:
         self.got.append(as_object(await request.json()))
         status = self.answers.pop(0) if self.answers else 200
-        return web.Response(status=status, headers={"Location": "/elsewhere"})
+        return web.Response(status=status, headers={"Location": "/secret"})
 
 
 @contextlib.asynccontextmanager
@@ -130,7 +130,7 @@ async def test_slack_is_told_in_one_line_that_mentions_nobody(tmp_path: Path) ->
         ([503, 429], 3, "sent"),
         ([503, 503, 503], 3, "failed"),
         ([404], 1, "failed"),
-        ([302], 1, "failed"),
+        ([307], 1, "failed"),
     ],
     ids=["a fault that passes", "a fault that stays", "a refusal", "a redirect"],
 )
