@@ -29,6 +29,20 @@ PIXEL = bytes.fromhex(
 SECONDS = Seconds(starting=4.0, training=10.0, waiting_for_data=1.0, evaluating=2.0, lost=3.0)
 
 
+@dataclass
+class Shown:
+    """A display that keeps what it is shown."""
+
+    events: list[AnyEvent] = field(default_factory=list)
+
+    def show(self, event: AnyEvent) -> None:
+        """Keep it."""
+        self.events.append(event)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
 def make_started(attempt: int = 1, *, resumed_step: int | None = None) -> Started:
     """An attempt of the run `digits` with two workers."""
     return Started(

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -19,6 +19,7 @@ from ray.train.v2.api.context import LocalTrainContext
 
 from tests.app.builders_checkpoint import files_of_at_most
 from tests.builders import make_run
+from tests.builders_run import Shown
 from trainshed import frameworks
 from trainshed.attempt import resume
 from trainshed.attempt.finish import write_ending
@@ -103,20 +104,6 @@ def train_alone(
     attempt.close()
     begun = driver.view is not None and driver.view.steps_begun
     return Left(prepared.folder, verdict, display.events, work.error, begun)
-
-
-@dataclass
-class Shown:
-    """A display that keeps what it is shown."""
-
-    events: list[AnyEvent] = field(default_factory=list)
-
-    def show(self, event: AnyEvent) -> None:
-        """Keep it."""
-        self.events.append(event)
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 class Work(threading.Thread):

@@ -11,6 +11,7 @@ import pytest
 from tests.app.checkpoint.beside import beside
 from tests.app.jobs.server import serve
 from tests.builders import make_run
+from tests.builders_run import Shown
 from trainshed.attempt import shutdown_deadline
 from trainshed.attempt.monitor import AttemptMonitor
 from trainshed.attempt.result import AttemptResult
@@ -21,7 +22,6 @@ from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.disk import Disk
 from trainshed.storage.run_folder import REPORT, RESULT
 from trainshed_api.names import EXIT_TERMINATED, SNAPSHOT_LINE, STOPPED, SUCCEEDED
-from trainshed_api.progress import AnyEvent
 from trainshed_api.snapshot import Snapshot
 
 VERDICT = AttemptResult(STOPPED, "Suspended: stopped after step 7")
@@ -30,23 +30,13 @@ OBEYED = '{"stop": null}'
 RESULT_AT = "runs/digits/result.json"
 
 
-class Quiet:
-    """A display that shows nothing."""
-
-    def show(self, event: AnyEvent) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
 def make_driver(home: Path, stop: Stop) -> AttemptMonitor:
     """Return a driver whose attempt is behind it, with a spec that gives it no grace."""
     run = make_run(train="tests.app.processes:children", gracePeriodSeconds=0)
     prepared = prepare(run, RunLocation(Disk(home)))
     attempt = prepared.folder.claim(prepared.spec_hash, fresh=False)
     attempt.close()
-    return AttemptMonitor(prepared, attempt, Quiet(), stop)
+    return AttemptMonitor(prepared, attempt, Shown(), stop)
 
 
 @dataclass(frozen=True)

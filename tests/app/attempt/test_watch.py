@@ -14,7 +14,7 @@ from ray.train.v2._internal.execution.training_report import _TrainingReport
 
 from tests.app.builders_checkpoint import files_of_at_most
 from tests.builders import make_run
-from tests.builders_run import make_checkpoint, make_finished, make_progress
+from tests.builders_run import Shown, make_checkpoint, make_finished, make_progress
 from trainshed.attempt.finish import write_ending
 from trainshed.attempt.launch import exit_code
 from trainshed.attempt.monitor import AttemptMonitor
@@ -31,7 +31,6 @@ from trainshed.storage.disk import Disk
 from trainshed.storage.run_folder import LOG, METRICS, RECORD, RESULT, ClaimedAttempt
 from trainshed_api.names import EXIT_TRY_AGAIN, FAILED, INFRASTRUCTURE
 from trainshed_api.progress import (
-    AnyEvent,
     CheckpointSaved,
     Event,
     Finished,
@@ -44,20 +43,6 @@ from trainshed_api.records import ResultRecord
 
 if TYPE_CHECKING:
     from trainshed.coordinator import actor
-
-
-class Display:
-    """Keeps what it is shown."""
-
-    def __init__(self) -> None:
-        self.events: list[AnyEvent] = []
-
-    def show(self, event: AnyEvent) -> None:
-        """Keep it."""
-        self.events.append(event)
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 class Work:
@@ -107,21 +92,21 @@ def make_reports(path: str, *, resumed: bool = False) -> View:
 
 def make_driver(
     home: Path, stop: Stop | None = None, **spec: JsonValue
-) -> tuple[Prepared, ClaimedAttempt, AttemptMonitor, Display]:
+) -> tuple[Prepared, ClaimedAttempt, AttemptMonitor, Shown]:
     run = make_run(train="tests.app.processes:children", **spec)
     prepared = prepare(run, RunLocation(Disk(home)))
     attempt = prepared.folder.claim(prepared.spec_hash, fresh=False)
     attempt.close()
     record = run_record(prepared, home, started=0.0)
     prepared.folder.at.write(RECORD, record.model_dump_json(by_alias=True).encode())
-    display = Display()
+    display = Shown()
     driver = AttemptMonitor(prepared, attempt, display, stop or Stop())
     return prepared, attempt, driver, display
 
 
 def stopping(
     home: Path, asked: signal.Signals = signal.SIGINT, **spec: JsonValue
-) -> tuple[AttemptMonitor, Display]:
+) -> tuple[AttemptMonitor, Shown]:
     """Return the driver of a run that was asked to stop, and its display."""
     stop = Stop()
     stop.ask(asked)
@@ -135,7 +120,7 @@ def watch(driver: AttemptMonitor, coordinator: Coordinator, looks: int = 3) -> A
     return verdict
 
 
-def warnings_of(display: Display) -> list[str]:
+def warnings_of(display: Shown) -> list[str]:
     return [event.message for event in display.events if isinstance(event, WarningEvent)]
 
 

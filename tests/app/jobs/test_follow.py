@@ -6,12 +6,11 @@ from typing import cast
 
 import pytest
 
-from tests.builders_run import make_finished, make_progress
+from tests.builders_run import Shown, make_finished, make_progress
 from trainshed.jobs.cluster_error import ClusterError
 from trainshed.jobs.follow import MOST_TRIES, LogReader, follow
 from trainshed.jobs.jobs_api import Job, Jobs
 from trainshed_api.names import EXIT_INVALID, EXIT_TRY_AGAIN, SNAPSHOT_LINE
-from trainshed_api.progress import AnyEvent
 
 RUNNING = Job("digits-1", "RUNNING", "", 0.0, None, None)
 OVER = Job("digits-1", "SUCCEEDED", "", 0.0, 1.0, 0)
@@ -87,21 +86,8 @@ def test_a_job_that_nobody_knows_is_no_matter_of_waiting() -> None:
         heard(cluster)
 
 
-class Display:
-    """Remembers what it is shown."""
-
-    def __init__(self) -> None:
-        self.events: list[AnyEvent] = []
-
-    def show(self, event: AnyEvent) -> None:
-        self.events.append(event)
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
 def test_events_go_to_the_display_and_words_to_the_user() -> None:
-    display, said = Display(), list[str]()
+    display, said = Shown(), list[str]()
     reader = LogReader(display, said.append, since=0.0)
 
     for line in [
@@ -118,7 +104,7 @@ def test_events_go_to_the_display_and_words_to_the_user() -> None:
 
 
 def test_events_of_an_earlier_job_of_the_same_id_are_left_out() -> None:
-    display = Display()
+    display = Shown()
     reader = LogReader(display, print, since=make_finished().time + 1)
 
     reader.take(make_finished().to_line())
