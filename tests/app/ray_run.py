@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from tests.builders import make_document
 from trainshed_api.progress import AnyEvent, Finished, parse_event
+from trainshed_api.records import ResultRecord
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = "from trainshed.cli.main import main; main()"
@@ -48,6 +49,12 @@ def write_run(folder: Path, name: str = "test", **spec: JsonValue) -> Path:
 def run_folder(file: Path) -> Path:
     """Return the folder of a file's run in the default storage."""
     return file.parent / "runs" / "local" / file.stem
+
+
+def read_result(file: Path) -> ResultRecord:
+    """Return a run's result.json."""
+    text = (run_folder(file) / "result.json").read_text(encoding="utf-8")
+    return ResultRecord.model_validate_json(text)
 
 
 def start(

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from tests.app.builders_rows import write_rows
 from tests.app.ray_head import Head
-from tests.app.ray_run import Output, finish, run_folder, start, trainshed, write_run
+from tests.app.ray_run import Output, finish, read_result, start, trainshed, write_run
 from trainshed_api.names import EXIT_SUCCEEDED, EXIT_TERMINATED, STOPPED
 from trainshed_api.progress import (
     CheckpointSaved,
@@ -21,7 +21,6 @@ from trainshed_api.progress import (
     WarningEvent,
     parse_event,
 )
-from trainshed_api.records import ResultRecord
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
 
@@ -69,12 +68,6 @@ def read_notes(folder: Path) -> dict[int, list[list[int]]]:
         for epoch, rows in seen.items():
             noted.setdefault(epoch, []).append(rows)
     return noted
-
-
-def read_result(file: Path) -> ResultRecord:
-    """Return a run's result.json."""
-    text = (run_folder(file) / "result.json").read_text(encoding="utf-8")
-    return ResultRecord.model_validate_json(text)
 
 
 def assert_equal_shares(epochs: dict[int, list[list[int]]]) -> None:

@@ -21,6 +21,7 @@ from tests.app.ray_head import Head
 from tests.app.ray_run import (
     Output,
     finish,
+    read_result,
     run_folder,
     start,
     trainshed,
@@ -36,7 +37,6 @@ from trainshed_api.names import (
     STOPPED,
 )
 from trainshed_api.progress import Started, Stopping
-from trainshed_api.records import ResultRecord
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
 
@@ -83,10 +83,6 @@ def take_notes(file: Path) -> list[dict[str, JsonValue]]:
     for note in notes:
         note.unlink()
     return taken
-
-
-def read_result(file: Path) -> ResultRecord:
-    return ResultRecord.model_validate_json((run_folder(file) / "result.json").read_text())
 
 
 def started(output: Output) -> Started:

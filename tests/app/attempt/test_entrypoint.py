@@ -9,7 +9,16 @@ from pydantic import JsonValue
 
 from tests.app.cli_here import trainshed_here
 from tests.app.ray_head import Head
-from tests.app.ray_run import ROOT, Output, finish, run_folder, start, trainshed, write_run
+from tests.app.ray_run import (
+    ROOT,
+    Output,
+    finish,
+    read_result,
+    run_folder,
+    start,
+    trainshed,
+    write_run,
+)
 from trainshed_api.names import (
     EXIT_APPLICATION,
     EXIT_INTERRUPTED,
@@ -18,7 +27,6 @@ from trainshed_api.names import (
     STOPPED,
 )
 from trainshed_api.progress import CheckpointSaved, Evaluated, Progress, Started, Stopping
-from trainshed_api.records import ResultRecord
 
 TORCH_EXAMPLE = "examples/train_ray_ddp.py"
 RAY_DATA_EXAMPLE = "examples/train_ray_ddp_with_ray_data.py"
@@ -28,12 +36,6 @@ def write_entrypoint(folder: Path, *words: str, env: JsonValue = None) -> Path:
     """Write a run of a command with 2 workers."""
     workers: JsonValue = {"count": 2, "resources": {"cpu": "500m"}}
     return write_run(folder, entrypoint=list(words), workers=workers, env=env or {})
-
-
-def read_result(file: Path) -> ResultRecord:
-    """Return a run's result.json."""
-    text = (run_folder(file) / "result.json").read_text(encoding="utf-8")
-    return ResultRecord.model_validate_json(text)
 
 
 def epochs_of(output: Output) -> list[int | None]:
