@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
+from tests.app.transforms.builders import make_column, make_rng
 from tests.builders_data import encode_png, make_pictures
-from trainshed.data.sampler.randomness import RowRandom
 from trainshed.transforms import Batch, decode_image, normalize, random_crop_flip, rename
 
 
@@ -17,16 +17,6 @@ def make_encoded(pictures: NDArray[np.uint8]) -> Batch:
     column = np.empty(len(pictures), dtype=object)
     column[:] = [encode_png(picture) for picture in pictures]
     return {"image": column, "label": np.arange(len(pictures))}
-
-
-def make_column(*values: object) -> Batch:
-    column = np.empty(len(values), dtype=object)
-    column[:] = values
-    return {"image": column}
-
-
-def make_rng(rows: NDArray[np.int64]) -> RowRandom:
-    return RowRandom(seed=1, epoch=2, rows=rows)
 
 
 # ------------------------------------------------------------------ decode_image

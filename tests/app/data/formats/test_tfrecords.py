@@ -16,6 +16,7 @@ from tests.app.data.builders_records import (
     frame_records,
     write_records,
 )
+from trainshed.data.sampler.file_tables import Source
 from trainshed.data.sources.errors import DataError
 from trainshed_api.errors import SpecError
 
@@ -118,23 +119,29 @@ DAMAGES: dict[str, Damage] = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_damage_says_where(tmp_path: Path, damage: Damage) -> None:
-    path = tmp_path / "a.tfrecord"
-    write_records(path, [{"x": 0.5}] * 100)
-    record_bytes = path.stat().st_size // 100
-    source = as_if_listed_so(open_files(tmp_path, "tfrecords"))
+def write_damaged(folder: Path, damage: Damage, *, skips_bad: bool = False) -> tuple[Source, int]:
+    """Return 100 records of which the one at 90 is damaged, and the byte at which it begins."""
+    path = folder / "a.tfrecord"
+    write_records(path, [{"x": float(number)} for number in range(100)])
+    begin = 90 * (path.stat().st_size // 100)
+    source = as_if_listed_so(open_files(folder, "tfrecords", skips_bad=skips_bad))
     with path.open("r+b") as file:
-        file.seek(90 * record_bytes + damage.place)
+        file.seek(begin + damage.place)
         if damage.put is None:
             file.truncate()
         else:
             file.write(damage.put)
+    return source, begin
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_damage_says_where(tmp_path: Path, damage: Damage) -> None:
+    source, begin = write_damaged(tmp_path, damage)
 
     with pytest.raises(DataError, match=rf"a\.tfrecord: {damage.want}") as caught:
         read_all(source)
 
-    assert f"byte {90 * record_bytes}:" in str(caught.value)
+    assert f"byte {begin}:" in str(caught.value)
 
 
 def test_a_record_that_is_no_example_says_where(tmp_path: Path) -> None:
@@ -276,26 +283,17 @@ def test_what_tensorflow_writes_is_read(tmp_path: Path) -> None:
     assert found["name"].tolist() == [b"%d" % number for number in range(50)]
 
 
-# Of 100 records the one at 90 is damaged: whether those after it are found.
+# Whether records after the damaged one are found.
 LEFT: dict[str, int] = {"a length": 90, "a value": 99, "an end in a record": 90}
 
 
 @pytest.mark.parametrize("name", LEFT)
 @pytest.mark.parametrize("chunk_rows", [1, 7, 200])
 def test_damaged_records_may_be_left_out(tmp_path: Path, name: str, chunk_rows: int) -> None:
-    path, damage = tmp_path / "a.tfrecord", DAMAGES[name]
-    write_records(path, [{"x": float(number)} for number in range(100)])
-    record_bytes = path.stat().st_size // 100
-    source = as_if_listed_so(open_files(tmp_path, "tfrecords", skips_bad=True))
-    with path.open("r+b") as file:
-        file.seek(90 * record_bytes + damage.place)
-        if damage.put is None:
-            file.truncate()
-        else:
-            file.write(damage.put)
+    source, begin = write_damaged(tmp_path, DAMAGES[name], skips_bad=True)
 
     good, bad = read_good(source, chunk_rows=chunk_rows)
 
     want = [number for number in range(LEFT[name] + 1) if number != 90]
     assert good["x"].tolist() == want
-    assert [each.place for each in bad] == [f"record at byte {90 * record_bytes}"]
+    assert [each.place for each in bad] == [f"record at byte {begin}"]
