@@ -157,15 +157,10 @@ class Coordinator:
         assert self._data_server
         return self._data_server.known(at)
 
-    def learn(self, name: str, fragment: int, rows: int) -> None:
-        """Take in how many rows a fragment of a dataset has."""
+    def learn(self, name: str, counts: Mapping[int, int]) -> None:
+        """Take in how many rows fragments of a dataset have."""
         assert self._data_server
-        self._data_server.learn(name, fragment, rows)
-
-    def learn_all(self, name: str, counts: Indices) -> None:
-        """Take in how many rows all fragments of a dataset have."""
-        assert self._data_server
-        self._data_server.learn_all(name, counts)
+        self._data_server.learn(name, counts)
 
     def spend(self, spending: Spending) -> None:
         """Take in what a task, or a rank, has spent on rows since it last told."""

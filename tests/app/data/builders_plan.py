@@ -197,13 +197,10 @@ class UncountedMemory:
         del at
         return Known(self.told.copy(), is_complete(self.told))
 
-    def learn(self, fragment: int, rows: int) -> None:
-        """Take in the rows of a fragment."""
-        self.told[fragment] = rows
-
-    def learn_all(self, counts: Indices) -> None:
-        """Take in the rows of all fragments."""
-        self.told[:] = counts
+    def learn(self, counts: Mapping[int, int], *, waits: bool) -> None:
+        """Take in the rows of fragments."""
+        del waits
+        self.told[list(counts)] = list(counts.values())
 
     def arrivals(self, at: EpochPass) -> Iterator[tuple[int, Columns]]:
         """Yield all rows of a pass."""

@@ -1052,7 +1052,7 @@ class Deals:
     def nothing(self, *_: object) -> None:
         """Answer what these tests do not ask."""
 
-    cached = counts = known = learn = learn_all = nothing
+    cached = counts = known = learn = nothing
 
 
 def fed_by(make: Callable[[], "ray.ObjectRef[Block]"], rows: int, folder: Path) -> RemoteSource:

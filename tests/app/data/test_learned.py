@@ -1,6 +1,6 @@
 """Rows that nobody counted are given as counted ones are, and are counted meanwhile."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -140,8 +140,10 @@ def test_the_second_pass_is_dealt_out(folder: Path) -> None:
 class Unheard(UncountedMemory):
     """The feeder, before it hears what rank 0 said while it read."""
 
-    def learn(self, fragment: int, rows: int) -> None:
-        """Hear nothing yet."""
+    def learn(self, counts: Mapping[int, int], *, waits: bool) -> None:
+        """Hear nothing yet but what a rank waits for."""
+        if waits:
+            super().learn(counts, waits=waits)
 
 
 def test_who_is_through_first_finds_the_next_pass_counted(folder: Path) -> None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from trainshed.data.loader.batch_structure import BatchStructure
-    from trainshed.data.loader.row_counts import Known
+    from trainshed.data.loader.uncounted_pass import UncountedRowSource
     from trainshed.data.sampler.batch_layout import BatchLayout
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.permutation import Indices, RowRange
@@ -71,26 +71,6 @@ class RowSource(Protocol):
 
         Ignores the ranges if the data server sends rows, or datasets are mixed.
         """
-        ...
-
-
-class UncountedRowSource(Protocol):
-    """The source of rows that have not been counted: their first pass counts them."""
-
-    def known(self, at: EpochPass) -> Known:
-        """Return the counts that were known when a pass began, the same on all ranks."""
-        ...
-
-    def learn(self, fragment: int, rows: int) -> None:
-        """Report the rows of a fragment."""
-        ...
-
-    def learn_all(self, counts: Indices) -> None:
-        """Report the rows of all fragments, shape (fragments,), and wait until it has arrived."""
-        ...
-
-    def arrivals(self, at: EpochPass) -> Iterator[tuple[int, Columns]]:
-        """Yield (fragment, columns) of all rows of a pass, of all ranks, augmented."""
         ...
 
 
@@ -266,10 +246,8 @@ class Feed:
         assert self._uncounted
         # Arrays in Ray's object store are read-only.
         self._learning = self._uncounted.known(at).counts.copy()
-        tell, tell_all = self._uncounted.learn, self._uncounted.learn_all
-        lesson = RowCounter(self.plan, at, self._learning, tell, tell_all)
-        tables = lesson.tables(self._uncounted.arrivals(at))
-        return steps_as_they_come(self.plan, at, self._rank, lesson.begin, tables)
+        counter = RowCounter(self.plan, at, self._learning, self._uncounted)
+        return steps_as_they_come(self.plan, at, self._rank, counter.begin, counter.tables())
 
     def _batches(self, at: EpochPass, most_parts: int) -> Iterator[Batch]:
         plan = self.plan

@@ -136,15 +136,8 @@ class DataServer:
         """Return the row counts that were known when a counting pass began."""
         return self._learned[at.dataset].known(at)
 
-    def learn(self, name: str, fragment: int, rows: int) -> None:
-        """Record the rows of a fragment."""
-        self._take_in(name, {fragment: rows})
-
-    def learn_all(self, name: str, counts: Indices) -> None:
-        """Record the rows of all fragments."""
-        self._take_in(name, dict(enumerate(counts.tolist())))
-
-    def _take_in(self, name: str, counts: Mapping[int, int]) -> None:
+    def learn(self, name: str, counts: Mapping[int, int]) -> None:
+        """Record the rows of fragments."""
         if waited := self._learned[name].take(counts):
             self.open(waited)
 

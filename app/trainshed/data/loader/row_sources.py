@@ -34,7 +34,7 @@ from trainshed.data.sources.stage_timer import STAGE_TIMER
 from trainshed.failures import InfrastructureError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ray.actor import ActorHandle
     from ray.data.block import Block
@@ -86,10 +86,8 @@ class RemoteSource:
         self._remote_take = coordinator.take.remote
         self._remote_counts = coordinator.counts.remote
         self._remote_known: Callable[[EpochPass], ray.ObjectRef[Known]] = coordinator.known.remote
-        self._remote_learn: Callable[[str, int, int], ray.ObjectRef[None]]
+        self._remote_learn: Callable[[str, Mapping[int, int]], ray.ObjectRef[None]]
         self._remote_learn = coordinator.learn.remote
-        self._remote_learn_all: Callable[[str, Indices], ray.ObjectRef[None]]
-        self._remote_learn_all = coordinator.learn_all.remote
         self._cached: dict[str, CachedBlocks] = {}
         self._transfer = StageKey(plan.name, TRANSFER)
 
@@ -106,14 +104,12 @@ class RemoteSource:
         """Return the counts that were known when a pass began, the same on all ranks."""
         return _answer(self._remote_known(at))
 
-    def learn(self, fragment: int, rows: int) -> None:
-        """Report the rows of a fragment; all ranks see the same, so one of them reports."""
-        if self._rank == 0:
-            self._remote_learn(self._plan.name, fragment, rows)
-
-    def learn_all(self, counts: Indices) -> None:
-        """Report the rows of all fragments, and wait until it has arrived."""
-        _answer(self._remote_learn_all(self._plan.name, counts))
+    def learn(self, counts: Mapping[int, int], *, waits: bool) -> None:
+        """Report the rows of fragments; all ranks see the same, so without a wait one reports."""
+        if waits:
+            _answer(self._remote_learn(self._plan.name, counts))
+        elif self._rank == 0:
+            self._remote_learn(self._plan.name, counts)
 
     def arrivals(self, at: EpochPass) -> Iterator[tuple[int, Columns]]:
         """Yield (fragment, columns) of all rows of an uncounted pass."""

@@ -7,7 +7,7 @@ last window and the last step are made then.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -26,8 +26,9 @@ from trainshed.data.sources.column_arrays import cut_rows, num_rows
 from trainshed.data.sources.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator, Mapping
 
+    from trainshed.data.loader.row_counts import Known
     from trainshed.data.sampler.batch_layout import BatchLayout
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.epoch_pass import EpochPass
@@ -35,6 +36,22 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.shuffle_windows import ShuffleWindows
     from trainshed.data.sources.column_arrays import Columns
     from trainshed.data.sources.fragment_reader import Table
+
+
+class UncountedRowSource(Protocol):
+    """The source of rows that have not been counted: their first pass counts them."""
+
+    def known(self, at: EpochPass) -> Known:
+        """Return the counts that were known when a pass began, the same on all ranks."""
+        ...
+
+    def learn(self, counts: Mapping[int, int], *, waits: bool) -> None:
+        """Report the rows of fragments; waits: on every rank, until the report has arrived."""
+        ...
+
+    def arrivals(self, at: EpochPass) -> Iterator[tuple[int, Columns]]:
+        """Yield (fragment, columns) of all rows of a pass, of all ranks, augmented."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -59,8 +76,7 @@ class RowCounter:
         plan: of the dataset.
         at: the pass.
         counts: (fragments,) the known rows; updated here.
-        tell: called with a fragment and its rows as soon as they are known.
-        tell_all: called with the rows of all fragments at the end; returns when it has arrived.
+        source: of the rows.
     """
 
     def __init__(
@@ -68,27 +84,23 @@ class RowCounter:
         plan: DatasetPlan,
         at: EpochPass,
         counts: Indices,
-        tell: Callable[[int, int], None],
-        tell_all: Callable[[Indices], None],
+        source: UncountedRowSource,
     ) -> None:
         self._plan = plan
+        self._at = at
         self._order = order_of_fragments(plan, at)
         self._next, self.begin = begin_of(plan, at, self._order, counts)
         self._counts = counts
-        self._tell = tell
-        self._tell_all = tell_all
+        self._source = source
 
-    def tables(self, coming: Iterator[tuple[int, Columns]]) -> Iterator[Table]:
+    def tables(self) -> Iterator[Table]:
         """Yield the tables with the ids of their rows.
-
-        Args:
-            coming: (fragment, columns) from the first fragment of the pass on.
 
         Raises:
             DataError: if a fragment has other rows than before.
         """
         rows = 0
-        for fragment, columns in coming:
+        for fragment, columns in self._source.arrivals(self._at):
             while self._order[self._next] != fragment:
                 self._end(rows)
                 rows = 0
@@ -101,7 +113,7 @@ class RowCounter:
         # By every rank: the first one that finishes requests the next pass, which would count as
         # uncounted while another rank's report of the last rows is in transit.
         if is_complete(self._counts):
-            self._tell_all(self._counts)
+            self._source.learn(dict(enumerate(self._counts.tolist())), waits=True)
 
     def _end(self, rows: int) -> None:
         fragment = int(self._order[self._next])
@@ -110,7 +122,7 @@ class RowCounter:
         check_rows(self._plan, fragment, rows, known)
         self._counts[fragment] = rows
         if known == UNKNOWN:
-            self._tell(fragment, rows)
+            self._source.learn({fragment: rows}, waits=False)
 
 
 def steps_as_they_come(
