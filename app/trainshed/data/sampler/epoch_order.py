@@ -48,7 +48,7 @@ class EpochPermutation:
         positions = self.positions(places)
         if self.first_ids is None:
             return positions
-        numbers = np.searchsorted(self._lasts, positions, side="right")
+        numbers = np.searchsorted(self._firsts, positions, side="right") - 1
         return positions + (self.first_ids - self._firsts)[numbers]
 
     def pieces(self, start: int, stop: int) -> list[RowRange]:
@@ -81,8 +81,3 @@ class EpochPermutation:
     def _firsts(self) -> Indices:
         """Return the position of each fragment's first row in the dataset."""
         return first_rows(self.counts)
-
-    @cached_property
-    def _lasts(self) -> Indices:
-        """Return the end of each fragment in the dataset."""
-        return np.cumsum(self.counts)

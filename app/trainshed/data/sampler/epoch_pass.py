@@ -21,11 +21,11 @@ from trainshed.data.sampler.batch_layout import (
 from trainshed.data.sampler.epoch_order import EpochPermutation
 from trainshed.data.sampler.mixing import Concatenated, Interleave, MixedOrder, Segment
 from trainshed.data.sampler.permutation import (
+    GLOBAL,
     LOCAL,
     SAME_SLOTS,
     Indices,
     fragment_order,
-    global_order,
 )
 from trainshed.data.sampler.randomness import RowRandom
 from trainshed.data.sampler.shuffle_windows import ShuffleWindows, span_of
@@ -183,7 +183,9 @@ def _own_order(plan: DatasetPlan, at: EpochPass, epoch: int, counts: Indices) ->
         files = plan.source.fragments.file.tolist()
     else:
         files = list(range(len(counts)))
-    mixed = global_order(int(counts.sum()), at.seed, epoch) if mode == "global" else None
+    mixed = None
+    if mode == "global":
+        mixed = np.random.default_rng([at.seed, GLOBAL, epoch]).permutation(int(counts.sum()))
     order = fragment_order(files, mode, at.seed, epoch)
     return EpochPermutation(order, counts, mixed, plan.given_ids)
 

@@ -60,11 +60,6 @@ def fragment_order(files: Sequence[int], mode: str, seed: int, epoch: int) -> In
     return identity
 
 
-def global_order(rows: int, seed: int, epoch: int) -> Indices:
-    """Return a permutation of all rows, shape (rows,)."""
-    return np.random.default_rng([seed, GLOBAL, epoch]).permutation(rows)
-
-
 def first_rows(counts: Indices) -> Indices:
     """Return the position in the dataset of each fragment's first row, shape (fragments,)."""
     return np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
