@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from trainshed.data.sampler.auto_shuffle import choose_shuffle
-from trainshed.data.sampler.function import Function, are_grouped, most_asked, with_types
+from trainshed.data.sampler.function import (
+    Function,
+    are_grouped,
+    function_of,
+    most_asked,
+    with_types,
+)
 from trainshed.data.sampler.permutation import ORDER, first_rows
 from trainshed.data.sampler.sizes import NOTHING, Measured, Size, megabytes
 from trainshed_api.data import LOCAL_BUFFER, ShuffleSpec, cache_problem
@@ -28,7 +34,6 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.file_tables import Source
     from trainshed.data.sampler.permutation import Indices
     from trainshed.data.sampler.sizes import CacheMemory
-    from trainshed_api.transforms import FunctionSpec
     from trainshed_api.v1alpha1 import DatasetSpec, FeedSpec
 
 Cache = Literal["none", "objects", "workers", "disk"]
@@ -241,7 +246,7 @@ class DatasetPlan:
     def collate(self) -> Function | None:
         """Return the function of `feed.collate`; None for tensors by column."""
         named = self.feed.collate
-        return _function_of(named, f"{self.field}.feed.collate") if named else None
+        return function_of(named, f"{self.field}.feed.collate") if named else None
 
     @property
     def row_bytes(self) -> float:
@@ -350,7 +355,7 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
     rows = _grown(source, sample.growth) if source else None
     transforms = transforms_of(spec, field)
     augments = tuple(
-        _function_of(augment, f"{field}.augment[{position}]")
+        function_of(augment, f"{field}.augment[{position}]")
         for position, augment in enumerate(spec.augment)
     )
     changes_rows = any(function.changes_rows for function in transforms)
@@ -472,32 +477,15 @@ def _use(spec: DatasetSpec, field: str) -> Function | None:
     options = tuple(sorted(spec.read.options.items()))
     if spec.read.reader is not None:
         return Function(f"ray.data:{spec.read.reader}", f"{field}.read.reader", options=options)
-    if spec.read.use is None:
-        return None
-    return Function(spec.read.use, f"{field}.read.use", options=options)
+    return Function(spec.read.use, f"{field}.read.use", options=options) if spec.read.use else None
 
 
 def transforms_of(spec: DatasetSpec, field: str) -> tuple[Function, ...]:
     """Return the transforms of a dataset, in order; field: the dataset's."""
     return tuple(
-        Function(
-            transform.use,
-            f"{field}.transforms[{position}].use",
-            transform.kind,
-            tuple(sorted(transform.options.items())),
-            transform.batch_size,
-            tuple(sorted(transform.init.items())),
-            transform.batch_format,
-            transform.by,
-            transform.order_by,
-        )
+        function_of(transform, f"{field}.transforms[{position}]")
         for position, transform in enumerate(spec.transforms)
     )
-
-
-def _function_of(named: FunctionSpec, field: str) -> Function:
-    options, init = (tuple(sorted(each.items())) for each in (named.options, named.init))
-    return Function(named.use, f"{field}.use", options=options, init=init)
 
 
 def _whole_cache(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from trainshed_api.transforms import BatchFormat, TransformKind
+    from trainshed_api.transforms import BatchFormat, FunctionSpec, TransformKind, TransformSpec
 
 # A filter removes rows, and the result of a group is known to its function only.
 _CHANGE_ROWS = ("filter", "groups")
@@ -66,6 +66,14 @@ class Function:
     def beside(self, name: str) -> str:
         """Return the path of another field of the same object of the spec, for errors."""
         return f"{self.field.removesuffix('use')}{name}"
+
+
+def function_of(spec: FunctionSpec | TransformSpec, field: str) -> Function:
+    """Return the function of an object of the spec; field: the object's."""
+    named = dict(spec)
+    for arguments in ("options", "init"):
+        named[arguments] = tuple(sorted(named[arguments].items()))
+    return Function(field=f"{field}.use", **named)
 
 
 def with_types(
