@@ -11,10 +11,15 @@ from trainshed.storage.run_folder import RAY_FOLDER
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pydantic import JsonValue
+
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.planning.ignored_fields import IgnoredFields
     from trainshed.storage.folder import Folder
     from trainshed_api.v1alpha1 import TrainingRunSpec
+
+# What also holds for other files: neither their path nor a choice of rows does.
+_READ = {"format", "options"}
 
 
 @dataclass(frozen=True)
@@ -56,3 +61,23 @@ class AttemptConfig:
     def main_dataset(self) -> str | None:
         """Return the dataset whose batches are the steps: `train`, else the first."""
         return main_dataset(self.plans)
+
+    def reading(self) -> dict[str, JsonValue]:
+        """Return how the rows that the run scores are read, as a spec has it, for a manifest.
+
+        Format, options, transforms and types of the dataset `valid`, as one that trains may leave
+        its decoding to an augmentation. Without it they are those of the dataset that trains, and
+        of a mix those of its first part.
+        """
+        if self.main_dataset is None:
+            return {}
+        datasets = self.spec.data.datasets
+        spec = datasets.get("valid") or datasets[self.main_dataset]
+        if spec.read.mix:
+            spec = datasets[next(iter(spec.read.mix))]
+        return spec.model_dump(
+            mode="json",
+            by_alias=True,
+            exclude_defaults=True,
+            include={"read": _READ, "transforms": True, "feed": {"dtypes", "collate"}},
+        )

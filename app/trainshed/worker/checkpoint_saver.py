@@ -34,7 +34,6 @@ from trainshed.data.sampler.permutation import ORDER
 from trainshed.failures import InfrastructureError, classify
 from trainshed.planning.class_labels import main_classes
 from trainshed.storage.arrow_filesystem import as_ray_has_it
-from trainshed.worker.dataset_reading import reading_of
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.progress import CheckpointSaved, Event, WarningEvent
 
@@ -82,7 +81,7 @@ class CheckpointSaver:
         self.dataset_positions: Callable[[], dict[str, DatasetPosition]] = dict
         self.prediction = Prediction(
             classes=tuple(main_classes(job.plans)),
-            dataset=reading_of(job.spec.data, job.main_dataset),
+            dataset=job.reading(),
         )
         self.start, self.manifest, self.refused = self._choose()
 
