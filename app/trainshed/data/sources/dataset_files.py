@@ -34,13 +34,14 @@ from trainshed.data.sources.formats.video import Video
 from trainshed.data.sources.formats.webdataset import Webdataset
 from trainshed.data.sources.formats.whole_files import Binary, Images
 from trainshed.data.sources.listing import ending_of, files_of
-from trainshed.data.sources.opener import ACCESS, cache_bytes_of, store_options_of
+from trainshed.data.sources.opener import ACCESS, store_options_of
 from trainshed.data.sources.stratifying import KnownStrata, StrataColumn, strata_of
 from trainshed.failures import InfrastructureError, is_passing
 from trainshed.storage.addresses import is_web, shown
 from trainshed.storage.scratch import NoRoomError
 from trainshed_api.errors import Problem, SpecError, one_of
 from trainshed_api.formats import options_of
+from trainshed_api.quantity import parse_bytes
 from trainshed_api.where import Both, Compared, Missing, Unquoted, columns_of, parse_where
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def _opened(
         root=str(at),
         skips_bad=skips_bad,
         store_options=store_options_of(read),
-        cache_bytes=cache_bytes_of(read),
+        cache_bytes=parse_bytes(read.local_cache) if read.local_cache else 0,
         nonce=uuid.uuid4().hex if is_web(str(at)) else "",
     )
     access = access.of(scan)

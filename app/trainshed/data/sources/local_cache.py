@@ -11,6 +11,7 @@ import errno
 import fcntl
 import functools
 import logging
+import math
 import os
 import stat
 import tempfile
@@ -70,7 +71,7 @@ class LocalFileCache:
         self._folder = folder
         self._most_bytes = most_bytes
         self._clock = clock
-        self._full_since: float | None = None
+        self._full_since = -math.inf
 
     def open(
         self, key: str, size: int, pieces: Callable[[], Iterator[bytes]]
@@ -90,7 +91,7 @@ class LocalFileCache:
             self._check_folder()
             if found := self._found(name, size):
                 return found
-            if size > self._most_bytes or self._is_resting():
+            if size > self._most_bytes or self._clock() < self._full_since + _REST_SECONDS:
                 return None
             return self._made(name, size, pieces)
         except _NotFetchedError as failed:
@@ -98,13 +99,10 @@ class LocalFileCache:
         except ChangedError:
             return None
         except OSError as error:
-            if self._full_since is None:
+            if self._full_since == -math.inf:
                 logger.warning("%s: files are read without it: %s", self._folder, error)
             self._full_since = self._clock()
             return None
-
-    def _is_resting(self) -> bool:
-        return self._full_since is not None and self._clock() < self._full_since + _REST_SECONDS
 
     def _found(self, name: str, size: int) -> pa.NativeFile | None:
         path = self._folder / name

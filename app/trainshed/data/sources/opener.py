@@ -244,11 +244,6 @@ def without_anonymous(path: str) -> str:
     return path.replace(ANONYMOUS, "", 1) if is_rays_anonymous(path) else path
 
 
-def cache_bytes_of(read: ReadSpec) -> int:
-    """Return the size of a node's cache for a dataset."""
-    return parse_bytes(read.local_cache) if read.local_cache else 0
-
-
 def stamp_of(num_bytes: int, version: str, modified: float = 0) -> FileVersion:
     """Return the identity of a file's content.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -78,9 +77,11 @@ class Webdataset(Format):
     ) -> tuple[Scan, Iterable[Fragment]]:
         found: list[_Sample] = []
         options = scan.options_as(WebdatasetOptions)
+        # A member that is not decoded is a column of bytes.
+        wanted = DECODED if options.decode else ()
         try:
             for file in some_files(files):
-                found += _head(file.where, opened, partial(_tells_type, options=options))[0]
+                found += _head(file.where, opened, lambda ending: _kind(ending) in wanted)[0]
             schema = _schema(found, options)
         except DataError as error:
             where, _, told = str(error).partition(": ")
@@ -206,11 +207,6 @@ def _type_of(value: object, ending: str) -> pa.DataType:
         return pa.int64()
     # JSON values have no Arrow type: a column of objects, like texts.
     return pa.binary() if isinstance(value, bytes) else pa.string()
-
-
-def _tells_type(ending: str, options: WebdatasetOptions) -> bool:
-    """Return whether a member is decoded to find its type: else it is bytes."""
-    return options.decode and _kind(ending) in DECODED
 
 
 def _kind(ending: str) -> str:
