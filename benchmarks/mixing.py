@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from trainshed.data.sampler.dataset_plan import plan_dataset
-from trainshed.data.sampler.epoch_order import EpochPermutation
 from trainshed.data.sampler.epoch_pass import EpochPass, order_of, steps_for, windows_of
 from trainshed.data.sampler.file_tables import FileTable, FragmentTable, Source
 from trainshed.data.sampler.fragments import Fragment
+from trainshed.data.sampler.permutation import EpochPermutation
 from trainshed.data.sampler.sizes import CacheMemory, Measured
 from trainshed_api.data import DatasetSpec
 

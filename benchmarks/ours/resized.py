@@ -16,8 +16,8 @@ from benchmarks.ours import feeding
 from benchmarks.plain.program import start
 from benchmarks.resize import BEFORE, MODES, NOW
 from trainshed.coordinator.client import handle_of
-from trainshed.data.sampler.epoch_order import EpochPermutation
 from trainshed.data.sampler.epoch_pass import first_read, order_of
+from trainshed.data.sampler.permutation import EpochPermutation
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle

@@ -12,10 +12,9 @@ from pydantic import JsonValue
 from trainshed.data.loader.row_counts import Known
 from trainshed.data.loader.row_sources import LocalSource
 from trainshed.data.sampler.dataset_plan import DatasetPlan, plan_dataset, plan_mix
-from trainshed.data.sampler.epoch_order import EpochPermutation
 from trainshed.data.sampler.epoch_pass import EpochPass, Kind, is_mixed, order_of, steps_for
 from trainshed.data.sampler.first_pass import begin_of, is_complete, order_of_fragments
-from trainshed.data.sampler.permutation import Indices, RowRange
+from trainshed.data.sampler.permutation import EpochPermutation, Indices, RowRange
 from trainshed.data.sampler.sizes import CacheMemory, Measured, WorkerNode
 from trainshed.data.sources.apply_functions import transform
 from trainshed.data.sources.column_arrays import Columns, cut_rows, join, num_rows, take_rows

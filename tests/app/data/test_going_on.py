@@ -17,7 +17,6 @@ from trainshed.data.loader.batches import Feed
 from trainshed.data.loader.table_streams import dealt
 from trainshed.data.sampler.dataset_plan import BLOCK_BYTES, DatasetPlan
 from trainshed.data.sampler.description import Described, describe, keep_order
-from trainshed.data.sampler.epoch_order import EpochPermutation
 from trainshed.data.sampler.epoch_pass import (
     Delivery,
     EpochPass,
@@ -27,6 +26,7 @@ from trainshed.data.sampler.epoch_pass import (
     order_of,
     steps_for,
 )
+from trainshed.data.sampler.permutation import EpochPermutation
 from trainshed.data.sources.fragment_reader import Table, parts, read_parts, reading
 
 SHUFFLES = shuffles(5)

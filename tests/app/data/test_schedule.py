@@ -13,8 +13,8 @@ from tests.app.builders_rows import write_rows
 from tests.app.data.builders_plan import make_pass, make_plan
 from tests.app.data.builders_plan import write_rows as write_groups
 from trainshed.data.sampler.batch_layout import BatchLayout, training_steps
-from trainshed.data.sampler.epoch_order import EpochPermutation
 from trainshed.data.sampler.epoch_pass import delivery, order_of, steps_for
+from trainshed.data.sampler.permutation import EpochPermutation
 
 ROWS, RANKS = 50, 3
 

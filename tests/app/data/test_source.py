@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from tests.app.data.builders_formats import open_files, read_all, write_csv
 from tests.app.data.builders_plan import FUNCTIONS, counted, cut_parts, make_plan, write_rows
 from trainshed.data.sampler.dataset_plan import OrderFingerprint
-from trainshed.data.sampler.epoch_order import EpochPermutation
-from trainshed.data.sampler.permutation import RowRange
+from trainshed.data.sampler.permutation import EpochPermutation, RowRange
 from trainshed.data.sources.column_arrays import join
 from trainshed.data.sources.dataset_files import read_sample
 from trainshed.data.sources.errors import DataError

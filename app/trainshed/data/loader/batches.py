@@ -17,7 +17,6 @@ from trainshed.data.loader.prefetch import Prefetched
 from trainshed.data.loader.row_tables import ArrivingRows, Rows
 from trainshed.data.loader.table_streams import recut, shuffled
 from trainshed.data.loader.uncounted_pass import Given, RowCounter, steps_as_they_come, too_few
-from trainshed.data.sampler.epoch_order import EpochPermutation
 from trainshed.data.sampler.epoch_pass import (
     EpochPass,
     first_read,
@@ -26,6 +25,7 @@ from trainshed.data.sampler.epoch_pass import (
     steps_for,
     windows_of,
 )
+from trainshed.data.sampler.permutation import EpochPermutation, Indices, RowRange
 from trainshed.data.sampler.stage_time import BATCH, DEVICE, Spent, StageKey
 from trainshed.data.sources.column_arrays import Columns, num_rows
 from trainshed.data.sources.errors import DataError
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from trainshed.data.loader.uncounted_pass import UncountedRowSource
     from trainshed.data.sampler.batch_layout import BatchLayout
     from trainshed.data.sampler.dataset_plan import DatasetPlan
-    from trainshed.data.sampler.permutation import Indices, RowRange
 
 # Rows that a window returns at once if batches are smaller.
 LEAST_CHUNK_ROWS = 256

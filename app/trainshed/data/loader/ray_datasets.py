@@ -26,10 +26,9 @@ from trainshed.data.loader.rows_file import RowsFile
 from trainshed.data.loader.stats_reporter import TELLER
 from trainshed.data.loader.table_streams import dealt, woven
 from trainshed.data.sampler.dataset_plan import BLOCK_BYTES
-from trainshed.data.sampler.epoch_order import EpochPermutation
 from trainshed.data.sampler.epoch_pass import delivery, first_read, part_of, segments_of, steps_for
 from trainshed.data.sampler.mixing import MixedOrder, gathered
-from trainshed.data.sampler.permutation import Indices, RowRange, first_rows
+from trainshed.data.sampler.permutation import EpochPermutation, Indices, RowRange, first_rows
 from trainshed.data.sampler.stage_time import COUNT, DEAL, FILL, Spent, StageKey
 from trainshed.data.sources.apply_functions import transform
 from trainshed.data.sources.column_arrays import cut_rows, join, take_rows

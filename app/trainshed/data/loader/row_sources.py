@@ -14,9 +14,8 @@ from trainshed.data.loader.arrow_blocks import from_block, tables_of
 from trainshed.data.loader.ray_datasets import FRAGMENT
 from trainshed.data.loader.streams import Left, StreamClosedError
 from trainshed.data.loader.table_streams import woven
-from trainshed.data.sampler.epoch_order import EpochPermutation
 from trainshed.data.sampler.epoch_pass import is_mixed, order_of, shuffle_mode, steps_for
-from trainshed.data.sampler.permutation import RowRange
+from trainshed.data.sampler.permutation import EpochPermutation, Indices, RowRange
 from trainshed.data.sampler.stage_time import TRANSFER, StageKey
 from trainshed.data.sources.column_arrays import Columns, cut_rows, join, take_rows
 from trainshed.data.sources.errors import DataError, raise_again
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from trainshed.data.loader.row_counts import Known
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.epoch_pass import EpochPass
-    from trainshed.data.sampler.permutation import Indices
 
 Actor = TypeVar("Actor")
 Answer = TypeVar("Answer")

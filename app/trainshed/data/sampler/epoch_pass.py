@@ -18,12 +18,12 @@ from trainshed.data.sampler.batch_layout import (
     training_steps,
     whole_steps,
 )
-from trainshed.data.sampler.epoch_order import EpochPermutation
 from trainshed.data.sampler.mixing import Concatenated, Interleave, MixedOrder, Segment
 from trainshed.data.sampler.permutation import (
     GLOBAL,
     LOCAL,
     SAME_SLOTS,
+    EpochPermutation,
     Indices,
     fragment_order,
 )

@@ -11,8 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from trainshed.data.sampler.epoch_order import EpochPermutation
-    from trainshed.data.sampler.permutation import Indices, RowRange
+    from trainshed.data.sampler.permutation import EpochPermutation, Indices, RowRange
 
 # Rows after which a pattern repeats: a share is exact to 1 / PERIOD.
 PERIOD = 1 << 16
