@@ -243,6 +243,15 @@ def test_a_decimal_beside_floats_is_read_if_they_keep_its_digits(tmp_path: Path)
         read_all(open_files(tmp_path, "parquet"))
 
 
+def test_decimals_of_several_types_keep_their_values(tmp_path: Path) -> None:
+    prices = [Decimal("-0.0000001"), Decimal("1234.5"), Decimal("99999999.99")]
+    kinds = pa.decimal128(20, 7), pa.decimal128(8, 1), pa.decimal128(10, 2)
+    files = [{"v": pa.array([price], kind)} for price, kind in zip(prices, kinds, strict=True)]
+    write_parquet(tmp_path, *files)
+
+    assert values_of(read_all(open_files(tmp_path, "parquet")))["v"] == prices
+
+
 @pytest.mark.parametrize(
     ("kind", "price"), [((38, 18), "0.1"), ((38, 18), "1234.10"), ((22, 12), "123456.1")]
 )

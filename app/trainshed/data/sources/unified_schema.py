@@ -158,8 +158,11 @@ def _misfit(stored: dict[pa.Field, str], field: str, remedy: str) -> Problem:
 
 def _cast(array: pa.ChunkedArray, field: pa.Field, path: str) -> pa.ChunkedArray:
     try:
-        # Arrow's own conversion to floats is off by one in the last digit, as of 1234.10.
-        found = array.cast(as_texts(array.type, pa.types.is_decimal)).cast(field.type)
+        by = array.type
+        if not pa.types.is_decimal(field.type):
+            # Arrow's own conversion to floats is off by one in the last digit, as of 1234.10.
+            by = as_texts(by, pa.types.is_decimal)
+        found = array.cast(by).cast(field.type)
         _refuse_lost_digits(array, found)
     except pa.ArrowException as error:
         said = on_one_line(error)
