@@ -16,8 +16,7 @@ import ray
 
 from trainshed.coordinator.bad_record_limits import BadRecordLimits
 from trainshed.coordinator.run_state import Failure, FunctionResult, Reported, RunState, Seconds
-from trainshed.ray_compat.data_warnings import heed
-from trainshed.ray_compat.quiet_logs import quiet
+from trainshed.ray_compat.logs import heed, quiet
 from trainshed.ray_compat.spilling import watch_spilling
 from trainshed_api.progress import WarningEvent
 

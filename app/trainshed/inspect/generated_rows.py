@@ -111,7 +111,7 @@ class GeneratedRows:
         from trainshed.data.loader.grouped import made_whole
         from trainshed.data.loader.ray_datasets import fragments_dataset
         from trainshed.ray_compat.execution import configure
-        from trainshed.ray_compat.quiet_logs import quiet
+        from trainshed.ray_compat.logs import quiet
 
         # The caller reports a failure, so Ray's log of it is not needed.
         quiet("ray.data", logging.CRITICAL)

@@ -35,7 +35,7 @@ from trainshed.checkpoint.store import is_ours
 from trainshed.coordinator.client import client_of
 from trainshed.coordinator.ray_reports import events_of, reported
 from trainshed.ray_compat.checkpoint_reads import CheckpointReads
-from trainshed.ray_compat.quiet_logs import quiet
+from trainshed.ray_compat.logs import quiet
 from trainshed.storage.addresses import open_folder
 from trainshed.storage.arrow_filesystem import as_ray_has_it
 from trainshed.storage.disk import Disk

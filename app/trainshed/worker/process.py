@@ -18,7 +18,7 @@ from trainshed.coordinator.run_state import Failure
 from trainshed.data.sources.errors import RemoteTracebackError
 from trainshed.failures import RULES, InfrastructureError, classify, told
 from trainshed.functions import find_training_function, takes_config
-from trainshed.ray_compat.quiet_logs import quiet
+from trainshed.ray_compat.logs import quiet
 from trainshed.worker.active_run import activate
 from trainshed.worker.loop import StopTraining
 from trainshed.worker.process_log import kept

@@ -12,7 +12,7 @@ from ray.data._internal.issue_detection.detectors.high_memory_detector import (
     HIGH_MEMORY_PERIODIC_WARNING,
 )
 
-from trainshed.ray_compat.data_warnings import heed
+from trainshed.ray_compat.logs import heed
 
 LIBRARY = "ray.data.of_these_tests"
 

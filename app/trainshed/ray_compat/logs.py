@@ -1,10 +1,12 @@
-"""What Ray Data warns of and matters to a run, each kind once and in plain words."""
+"""What Ray's libraries log: quieter on the console, and warnings that matter in plain words."""
 
 from __future__ import annotations
 
 import logging
 import re
 from typing import TYPE_CHECKING
+
+from ray._private.log import PlainRayHandler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +33,17 @@ _WORDS = {
     _HANGING: "a task of {task} has run for {s} s, far longer than others: storage or a function "
     "hangs, or one file is far larger",
 }
+
+
+def quiet(library: str, level: int) -> None:
+    """Let a library of Ray's, such as `ray.data`, write to the console from a level on only.
+
+    Its log files still have everything. Call it when the library has set its handlers up; each of
+    its processes has its own.
+    """
+    for handler in logging.getLogger(library).handlers:
+        if isinstance(handler, PlainRayHandler):
+            handler.setLevel(level)
 
 
 def in_our_words(said: str) -> tuple[str, str] | None:
