@@ -33,6 +33,7 @@ from trainshed_api.snapshot import (
     StopOrder,
     final_snapshot,
 )
+from trainshed_api.start_times import StartTimes
 
 EMPTY = Snapshot(time=0.0, attempt=1)
 
@@ -54,8 +55,10 @@ def test_before_anything_happens_an_attempt_is_starting() -> None:
     assert EMPTY.state == "Starting"
 
 
-def test_a_phase_of_the_start_changes_nothing() -> None:
-    assert after(Starting(time=1.0, phase="ray")) == EMPTY
+def test_a_phase_of_the_start_is_known_since_it_began() -> None:
+    known = after(Starting(time=1.0, phase="ray"), Starting(time=4.0, phase="workers"))
+
+    assert known.start == StartTimes(phase="workers", since=4.0, ray=3.0)
 
 
 def test_training_begins_with_workers_and_a_folder() -> None:
