@@ -89,12 +89,6 @@ def read_platform(environment: Mapping[str, str]) -> Platform:
     def get(name: str, fallback: str = "") -> str:
         return environment.get(PREFIX + name, fallback)
 
-    own = get("NAMESPACE", "default")
-    if set(_names(get("WATCH_NAMESPACES", own))) - {own}:
-        raise SettingsError(
-            f'{PREFIX}WATCH_NAMESPACES: got "{get("WATCH_NAMESPACES")}"; expected "{own}" or '
-            "nothing: a controller serves its own namespace only"
-        )
     files = (get("CLASSES_FILE"), get("PERMISSIONS_FILE"))
     classes, permissions = (Path(name) if name else None for name in files)
     settings = Settings(

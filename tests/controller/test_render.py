@@ -296,15 +296,6 @@ def test_the_default_cluster_is_always_shared(told: str) -> None:
     assert Settings(default_cluster="mine").shared_clusters == {"mine"}
 
 
-@pytest.mark.parametrize("told", ["other", "team, other"])
-def test_another_namespace_is_refused(told: str) -> None:
-    own = {"TRAINSHED_CONTROLLER_NAMESPACE": "team"}
-    assert read_platform(own | {"TRAINSHED_CONTROLLER_WATCH_NAMESPACES": "team"}).namespace
-
-    with pytest.raises(SettingsError, match=f'WATCH_NAMESPACES: got "{told}"; expected "team"'):
-        read_platform(own | {"TRAINSHED_CONTROLLER_WATCH_NAMESPACES": told})
-
-
 @pytest.mark.parametrize(
     ("name", "wrong", "want"),
     [
