@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from trainshed_controller.deleted import DeletedJob
     from trainshed_controller.model import RayJobView, RunView
     from trainshed_controller.packing import Request
+    from trainshed_controller.ray_queries import RaysWord
 
 Broken = tuple["RunView", Exception]
 _AGAIN_SECONDS = 10.0
@@ -37,21 +38,17 @@ class ClusterQueues:
     places: what the queues said, by uid; a grant is kept until the run's status has it.
 
     Args:
-        is_over: asks Ray whether a driver ended whose run is gone; None while nobody answers.
+        ask: asks Ray about a driver whose run is gone; None while there is no answer.
         forget_question: drops the questions about a RayJob, by uid.
     """
 
     cache: Cache
-    is_over: Callable[[Question], bool | None]
+    ask: Callable[[Question], RaysWord | None]
     forget_question: Callable[[str], None]
     clock: Clock
     places: dict[str, Place] = field(default_factory=dict)
     # Since when runs wait for Pods that are declared and not ready, by queue and uid.
     _lacking: dict[Key, dict[str, float]] = field(default_factory=dict)
-
-    def forget(self, uid: str) -> None:
-        """Forget what was granted to a run."""
-        self.places.pop(uid, None)
 
     def admit(self, key: Key, enqueue: Callable[[Key], None]) -> tuple[float | None, list[Broken]]:
         """Enqueue the runs of which the queue says something new.
@@ -141,7 +138,8 @@ class ClusterQueues:
         """
         job, deleted = gone.job, self.cache.deleted_jobs
         grace = job.reservation.grace_seconds if job.reservation else 0
-        over = self.is_over(Question("stop", key, job.uid, 0, key.name, job.job_id))
+        word = self.ask(Question("stop", key, job.uid, 0, key.name, job.job_id))
+        over = word.over if word else None
         is_replaced = gone.head not in ("", self.cache.head_of(key.namespace, key.name))
         seconds = deleted.seconds_since(gone)
         if over or is_replaced or seconds >= grace + _LONGEST_SECONDS:

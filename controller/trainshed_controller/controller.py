@@ -75,8 +75,8 @@ class Controller:
     _unreadable: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        over, forget = self.observer.is_over, self.observer.forget
-        self.queues = ClusterQueues(self.cache, over, forget, self.clock)
+        prober = self.observer.prober
+        self.queues = ClusterQueues(self.cache, prober.ask, prober.forget, self.clock)
 
     async def work(self, key: Key) -> float | None:
         """Do what is due for a key; return when to come again."""
@@ -120,7 +120,7 @@ class Controller:
     def forget(self, view: RunView) -> None:
         """Forget a run that is gone."""
         self._unreadable.discard(view.uid)
-        self.queues.forget(view.uid)
+        self.queues.places.pop(view.uid, None)
         self._written.pop(view.uid, None)
         self._refusals.pop(view.uid, None)
         self.observer.forget(view.uid)
@@ -196,7 +196,7 @@ class Controller:
 
     async def _create(self, view: RunView, number: int) -> None:
         """Create the RayJob of an attempt that is in the status; adopt an existing one."""
-        self.queues.forget(view.uid)  # its status has what it holds
+        self.queues.places.pop(view.uid, None)  # its status has what it holds
         shared = self.cache.clusters.get(view.namespace, cluster_of(view, self.settings))
         groups = shared.groups if shared else ()
         manifest = render_attempt(view, number, self.settings, self.key, groups)

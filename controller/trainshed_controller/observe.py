@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         Settings,
     )
     from trainshed_controller.prober import Prober
-    from trainshed_controller.ray_queries import Question
 
 
 @dataclass(eq=False)
@@ -66,11 +65,6 @@ class Observer:
             next_taken=taken if taken and taken.owner != view.uid else None,
         )
         return self._with_rays_word(view, self._with_drivers_word(view, seen))
-
-    def is_over(self, question: Question) -> bool | None:
-        """Return what Ray says of a driver whose run is gone; None while nobody answered."""
-        word = self.prober.ask(question)
-        return word.over if word else None
 
     def forget(self, uid: str) -> None:
         """Drop the snapshots and questions of a deleted run."""

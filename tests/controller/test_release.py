@@ -26,7 +26,7 @@ from trainshed_controller.clock import Clock
 from trainshed_controller.cluster_queues import ClusterQueues
 from trainshed_controller.decide import wants_room
 from trainshed_controller.model import EarlierDriver, Key, Observed, Place, RunView
-from trainshed_controller.ray_queries import Question
+from trainshed_controller.ray_queries import Question, RaysWord
 from trainshed_controller.release import is_shared, release_reason
 
 RUNNING = make_job(deployment_status="Running", job_status="RUNNING")
@@ -215,9 +215,9 @@ class Orphans:
         self.cache.runs.put(make_view())
         self.queues = ClusterQueues(self.cache, self.ask, self.forgotten.append, Clock())
 
-    def ask(self, question: Question) -> bool | None:
+    def ask(self, question: Question) -> RaysWord:
         self.asked.append(question)
-        return self.says
+        return RaysWord(over=self.says)
 
     def lose_job(self, number: int = 1) -> None:
         """Have the RayJob of a run that is gone go as well."""
