@@ -143,14 +143,6 @@ CASES: dict[str, Case] = {
         ),
         ["test.yaml:1: spec.data.datasets.train.read.columns: got label; expected one of x, y"],
     ),
-    "a column of texts": Case(
-        make_spec(data=make_data("names")),
-        [
-            "spec.data.datasets.train: column x: got values of str; expected numbers; turn it "
-            "into some"
-        ],
-        add_names,
-    ),
     "a file that is no parquet": Case(
         make_spec(),
         [
@@ -208,13 +200,6 @@ CASES: dict[str, Case] = {
         add_names,
     ),
     # ------------------------------------------------------------ the function
-    "a function that does not import": Case(
-        make_spec(train="nowhere:train"),
-        [
-            "spec.train: got nowhere:train; expected a module in FOLDER or an installed one (No "
-            "module named 'nowhere'): set spec.code.workingDir to the folder of your code",
-        ],
-    ),
     "a forgotten framework": Case(
         make_spec(train="trainshed.programs.boosted_trees:train", config={"features": ["x"]}),
         [

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from tests.app.cli_here import trainshed_here
 from tests.app.ray_head import Head
 from tests.app.ray_run import (
     ROOT,
@@ -22,7 +21,6 @@ from tests.app.ray_run import (
 from trainshed_api.names import (
     EXIT_APPLICATION,
     EXIT_INTERRUPTED,
-    EXIT_INVALID,
     EXIT_SUCCEEDED,
     STOPPED,
 )
@@ -131,11 +129,3 @@ def test_failing_script_with_ray_data_shows_its_progress_and_its_own_traceback(
     assert result.seconds.total() == pytest.approx(result.wall_seconds, rel=0.01)
     assert (run_folder(file) / "report.html").exists()
     assert (run_folder(file) / "run.json").exists()
-
-
-def test_missing_script_is_an_error_before_anything_starts(tmp_path: Path) -> None:
-    file = write_entrypoint(tmp_path, "python", "gone.py")
-    output = trainshed_here("run", str(file))
-    assert output.code == EXIT_INVALID
-    assert 'spec.entrypoint[1]: got "gone.py"; expected a file in' in output.stderr
-    assert not (tmp_path / "runs").exists()
