@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import ray.train
 from ray.train.v2._internal.execution.training_report import _TrainingReport
 
+import trainshed
 from tests.app.stopped_evaluation import ask_to_stop
 from trainshed.attempt.signals import Stop
 from trainshed.ray_train.report_relay import HeldUp, ReportRelay
@@ -43,6 +44,17 @@ def train() -> None:
         with worker.on_report(), transfer(worker, is_saved=step in saves):
             controller.after_report(_TrainingReport(None, metrics, validation=False), [metrics])
             ray.train.report(metrics)
+
+
+def train_and_return() -> None:
+    """Return after the step in which it is asked to stop; report nothing."""
+    run = trainshed.current()
+    for step in range(1, STEPS + 1):
+        done.append(step)
+        if stop and step == STEP:
+            ask_to_stop(run, stop)
+        if run.wants_stop():
+            return
 
 
 @contextlib.contextmanager

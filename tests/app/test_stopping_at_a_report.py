@@ -1,4 +1,4 @@
-"""A function that never asks for its run stops where it reports."""
+"""A function with its own loop stops where it reports, or where it asks whether to stop."""
 
 from pathlib import Path
 
@@ -10,11 +10,18 @@ from trainshed.attempt.signals import Stop
 from trainshed_api.names import STOPPED, SUCCEEDED
 
 
-def train(home: Path, saves: tuple[int, ...], *, stops: bool = True, resumes: bool = False) -> Left:
+def train(
+    home: Path,
+    saves: tuple[int, ...],
+    *,
+    stops: bool = True,
+    resumes: bool = False,
+    function: str = "train",
+) -> Left:
     reporting_alone.stop = stop = Stop() if stops else None
     reporting_alone.saves, reporting_alone.resumes = saves, resumes
     reporting_alone.done.clear()
-    return train_alone(home, {"train": "tests.app.reporting_alone:train"}, stop=stop)
+    return train_alone(home, {"train": f"tests.app.reporting_alone:{function}"}, stop=stop)
 
 
 WAYS: dict[str, tuple[tuple[int, ...], int]] = {
@@ -47,3 +54,16 @@ def test_a_function_that_nobody_stops_reports_to_its_end(tmp_path: Path) -> None
     assert reporting_alone.done == list(range(1, reporting_alone.STEPS + 1))
     assert left.verdict.outcome == SUCCEEDED
     assert not left.steps_begun  # its loop is its own: no step of the run is expected
+
+
+def test_a_function_that_returns_when_it_wants_to_stop_ends_as_stopped(tmp_path: Path) -> None:
+    left = train(tmp_path, (), function="train_and_return")
+
+    assert reporting_alone.done == [1, 2, 3]
+    assert left.verdict.outcome == STOPPED
+
+
+def test_a_function_that_asks_and_is_not_stopped_succeeds(tmp_path: Path) -> None:
+    left = train(tmp_path, (), stops=False, function="train_and_return")
+
+    assert left.verdict.outcome == SUCCEEDED

@@ -65,6 +65,7 @@ class BaseRun:
         self._loop.saver.describe_data = self._feeds.describe
         TELLER.tell(coordinator.spend)
         self.plain_function = PlainFunction(job, coordinator, self._feeds, self.warn)
+        self._saw_stop = False
 
     @property
     def step(self) -> int:
@@ -258,8 +259,19 @@ class BaseRun:
         self._loop.say_now([started])
 
     def wants_stop(self) -> bool:
-        """Return whether the run was asked to stop, the same on all ranks. A collective."""
-        return bool(self.control.from_leader(int(self._loop.wants_stop)))
+        """Return whether the run was asked to stop, the same on all ranks. A collective.
+
+        For functions with their own loop, after each step. Once it is True the function saves by
+        its own means: `ray.train.report` with a checkpoint ends it. It may also return. A function
+        that calls `track` stops by itself.
+        """
+        self._saw_stop = bool(self.control.from_leader(int(self._loop.wants_stop)))
+        return self._saw_stop
+
+    @property
+    def returned_for_stop(self) -> bool:
+        """Return whether a function that has returned did so because it was asked to stop."""
+        return self._saw_stop and self._loop.checkpoint_adapter is None
 
     def stop_at_report(self, *, saves: bool, has_saved: bool) -> None:
         """Stop a function that has its own loop, and has just reported. A collective.

@@ -92,7 +92,7 @@ class Worker:
         except StopTraining:  # while all ranks waited for the first rows
             stopped = True
         try:
-            stopped = stopped or self._train(config)
+            stopped = stopped or self._train(config) or run.returned_for_stop
             activate(None)
             run.finish(stopped)
         except (Exception, SystemExit) as error:
