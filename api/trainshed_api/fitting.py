@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from trainshed_api.errors import Problem, show_value
 from trainshed_api.frameworks import RULES
+from trainshed_api.profile import PROFILED_STEPS
 from trainshed_api.schema import earlier_default
 from trainshed_api.tracking import SECRET_REMEDY, SECRET_VARIABLES
 
@@ -28,6 +29,7 @@ TRAIN_ONLY = (
     "sync_batch_norm",
     "data",
     "checkpoint",
+    "profile",
 )
 
 
@@ -38,6 +40,7 @@ def cross_field_errors(spec: TrainingRunSpec) -> list[Problem]:
         *_check_entrypoint(spec),
         *_check_framework(spec),
         *_check_batch(spec),
+        *_check_profile(spec),
         *_check_secrets(spec),
         *_check_dedicated(spec),
     ]
@@ -113,6 +116,11 @@ def _check_batch(spec: TrainingRunSpec) -> list[Problem]:
         f"at least workers.count ({spec.workers.count}): each worker needs a row of every batch"
     )
     return [Problem("batchSize", str(spec.batch_size), expected)]
+
+
+def _check_profile(spec: TrainingRunSpec) -> Iterator[Problem]:
+    if spec.profile and spec.profile.steps[0] > spec.profile.steps[1]:
+        yield Problem("profile.steps", show_value(list(spec.profile.steps)), PROFILED_STEPS)
 
 
 def _check_secrets(spec: TrainingRunSpec) -> list[Problem]:

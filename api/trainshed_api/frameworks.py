@@ -43,6 +43,7 @@ class FrameworkRules:
 
 
 _ALL_ROWS = "every round looks at all rows"
+_TORCH_PROFILER = "torch.profiler records steps of PyTorch"
 _CONFIG_ROUNDS = "a step is a round, and spec.config says how many there are"
 
 RULES: Mapping[FrameworkName, FrameworkRules] = {
@@ -55,6 +56,7 @@ RULES: Mapping[FrameworkName, FrameworkRules] = {
             "accumulate": _ALL_ROWS,
             "precision": "XGBoost computes in float32",
             "syncBatchNorm": "trees have no BatchNorm",
+            "profile": _TORCH_PROFILER,
         },
         refused_of_datasets={
             "shuffle.mode": _ALL_ROWS,
@@ -75,6 +77,7 @@ RULES: Mapping[FrameworkName, FrameworkRules] = {
             "accumulate": "Keras makes a step of each batch",
             "precision": "a program of Keras sets it by tf.keras.mixed_precision",
             "syncBatchNorm": "a layer of Keras has it: BatchNormalization(synchronized=True)",
+            "profile": _TORCH_PROFILER,
         },
         refused_of_datasets={
             "feed.collate": "the `pair` of its program makes inputs and targets of a batch",

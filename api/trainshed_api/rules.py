@@ -16,6 +16,7 @@ from trainshed_api.data import LOCAL_BUFFER
 from trainshed_api.fitting import DEDICATED_REMEDY
 from trainshed_api.frameworks import RULES as FRAMEWORKS
 from trainshed_api.names import BUCKET_SCHEMES, DATASETS
+from trainshed_api.profile import PROFILED_STEPS
 from trainshed_api.quantity import MOST_BYTES, MOST_CORES, parse_quantity
 from trainshed_api.schema import BYTES_EXAMPLE, CORES_EXAMPLE, expected_quantity
 from trainshed_api.shape import training_run_shape
@@ -141,6 +142,7 @@ RULES: tuple[Rule, ...] = (
         "size(self.exitCodes) > 0 || self.logPattern != ''",
         "expected exitCodes, logPattern or both: a rule for every failure is the two budgets",
     ),
+    Rule("spec.profile", "self.steps[0] <= self.steps[1]", f"expected {PROFILED_STEPS}", "steps"),
     _quantity("cpu", MOST_CORES, CORES_EXAMPLE),
     _quantity("memory", MOST_BYTES, BYTES_EXAMPLE),
     Rule(

@@ -25,6 +25,7 @@ from trainshed_api.fitting import TRAIN_ONLY, cross_field_errors
 from trainshed_api.frameworks import FrameworkName
 from trainshed_api.metadata import Metadata
 from trainshed_api.placement import ClusterSpec, DedicatedSpec, EnvFromSpec, ImageReference
+from trainshed_api.profile import ProfileSpec
 from trainshed_api.rows import ReadSpec
 from trainshed_api.schema import (
     MOST_COUNT,
@@ -60,6 +61,7 @@ __all__ = [
     "FrameworkName",
     "Metadata",
     "Precision",
+    "ProfileSpec",
     "ReadSpec",
     "ResourcesSpec",
     "ShuffleMode",
@@ -192,6 +194,11 @@ class TrainingRunSpec(SpecModel):
         description="Experiment trackers that get parameters, metrics and the result; several at "
         "once are allowed.",
         json_schema_extra=annotate("app", "nextAttempt"),
+    )
+    profile: ProfileSpec | None = Field(
+        default=None,
+        description="Record a trace of some steps with torch.profiler.",
+        json_schema_extra=annotate("app", "nextAttempt", only_with="train"),
     )
     cluster: ClusterSpec | None = Field(
         default=None,

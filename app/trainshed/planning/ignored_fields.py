@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LOOP_FIELDS = ("epochs", "precision", "sync_batch_norm")
 CHECKPOINT_FIELDS = ("every_epochs", "every_steps")
 # Obeyed by trainshed.current().batches().
-BATCH_FIELDS = ("batch_size", "accumulate")
+BATCH_FIELDS = ("batch_size", "accumulate", "profile")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from trainshed.storage import run_folder as folders
 from trainshed.storage import training_figures
 from trainshed.storage.addresses import open_folder
 from trainshed.storage.folder import Folder
-from trainshed.storage.run_folder import METRICS, RECORD, RESULT
+from trainshed.storage.run_folder import METRICS, RECORD, RESULT, TRACES
 from trainshed.storage.training_figures import Confusion, Importance
 from trainshed_api.progress import (
     AnyEvent,
@@ -102,7 +102,7 @@ class RunData:
     """Everything known about one run.
 
     `result` is None while the run has not ended; `removed` are the paths of its checkpoints where
-    nothing lies any more.
+    nothing lies any more, `traces` those of the profiler's files.
     """
 
     folder: Folder
@@ -112,6 +112,7 @@ class RunData:
     galleries: tuple[Gallery, ...]
     figures: tuple[Importance | Confusion, ...] = ()
     removed: frozenset[str] = frozenset()
+    traces: tuple[str, ...] = ()
 
     @property
     def step_name(self) -> StepName:
@@ -153,6 +154,9 @@ def read_run(folder: Folder) -> RunData:
         tuple(galleries.values()),
         tuple(drawn.values()),
         _find_removed(folder, (event for attempt in attempts for event in attempt.events)),
+        tuple(
+            str(path / TRACES / name) for _, path in numbered for name in (path / TRACES).names()
+        ),
     )
 
 

@@ -36,6 +36,8 @@ def _run_facts(run: RunData) -> Iterator[Fact]:
         yield "code", "not under git"
     if run.result and run.result.checkpoint:
         yield "checkpoint", run.result.checkpoint.path
+    for trace in run.traces:
+        yield "profile", trace
 
 
 def _data_facts(data: dict[str, DataRecord]) -> Iterator[Fact]:

@@ -36,6 +36,8 @@ CLAIM = "claim"
 HEARTBEAT = "heartbeat"
 METRICS = "metrics.jsonl"
 LOG = "driver.log"
+# Traces of torch.profiler, below the folder of an attempt.
+TRACES = "profile"
 # Cached rows for the next epoch, on the storage of the run.
 ROWS = "rows"
 # Marks a dataset's cache as complete.

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from trainshed.data.loader.batches import Batch
     from trainshed.data.sampler.epoch_pass import EpochPass
     from trainshed.worker.attempt_config import AttemptConfig
+    from trainshed.worker.step_profiler import StepProfiler
 
 Made = TypeVar("Made")
 
@@ -66,6 +67,14 @@ class Run(EpochRun):
         # As the step under way began; None while no other dataset is read beside the steps.
         self._random_before_step: torch.Tensor | None = None
         self._tracked: TrackedObjects | None = None
+        self._profiler = self._make_profiler()
+
+    def _make_profiler(self) -> StepProfiler | None:
+        if self._job.spec.profile is None or self.rank:
+            return None
+        from trainshed.worker.step_profiler import StepProfiler
+
+        return StepProfiler(self._job.spec.profile, self._job.folder, self.warn)
 
     def track(
         self,
@@ -174,6 +183,8 @@ class Run(EpochRun):
                 "before the loop"
             )
         batches = self._brought(name, at, self._while_waiting, self._job.spec.accumulate)
+        if self._profiler:
+            self._profiler.begin_step(self.step + 1)
         try:
             for batch in self._each_waited_for(loop.phase_timer.waiting_for(batches, name)):
                 loop.dataset_positions.begin_step()
@@ -182,6 +193,8 @@ class Run(EpochRun):
                 yield from self._parts(batch, of, counts=True)
                 self._prefetcher.hold_back()
                 loop.end_step(batch.total)
+                if self._profiler:
+                    self._profiler.end_step(self.step)
             loop.dataset_positions.begin_step()  # there is none left
         finally:
             batches.close()
@@ -247,6 +260,8 @@ class Run(EpochRun):
     @override
     def finish(self, stopped: bool) -> None:
         self._leave_step()
+        if self._profiler:
+            self._profiler.finish(self.step, stopped=stopped)
         super().finish(stopped)
 
     def _leave_step(self) -> None:
