@@ -39,12 +39,12 @@ kind: ## Train manifests/trainingrun.yaml on Kubernetes in Docker: kind, images,
 check test test-tensorflow package: export OMP_NUM_THREADS ?= 1
 # A gate starts hundreds of Python processes: each would compile our modules again.
 check test test-tensorflow core e2e: export PYTHONDONTWRITEBYTECODE :=
-.PHONY: check test test-gpu test-tensorflow test-azure test-trackers package lint types layers soak faults stops seams
+.PHONY: check test test-gpu test-tensorflow test-azure test-trackers test-trainers package lint types layers soak faults stops seams
 check: lint types layers ## lint, types, layers, every test that starts neither Ray nor a server
-	@$(PYTEST) $(SIDE_BY_SIDE) -m "not (ray or control_plane or s3 or e2e or gpu or tensorflow or azure or trackers)" $(PYTEST_ARGS)
+	@$(PYTEST) $(SIDE_BY_SIDE) -m "not (ray or control_plane or s3 or e2e or gpu or tensorflow or azure or trackers or trainers)" $(PYTEST_ARGS)
 
 test: lint types layers ## the same and every test that starts Ray or a server: all but a node
-	@$(PYTEST) $(SIDE_BY_SIDE) -m "not (e2e or gpu or tensorflow or azure or trackers)" $(PYTEST_ARGS)
+	@$(PYTEST) $(SIDE_BY_SIDE) -m "not (e2e or gpu or tensorflow or azure or trackers or trainers)" $(PYTEST_ARGS)
 
 add: setup ## Install packages into .venv: make add PACKAGES="einops lightning"
 	@"$$(hack/find-uv.sh)" pip install --python .venv $(PACKAGES)
@@ -61,8 +61,11 @@ test-azure: setup ## What needs a store that speaks as Azure's; Node.js and npm 
 test-trackers: setup ## What needs servers of MLflow and TensorBoard, or W&B's client
 	@hack/trackers.sh $(BIN)/python -m pytest -m trackers $(PYTEST_ARGS)
 
+test-trainers: setup ## What needs Lightning, Transformers and Accelerate
+	@hack/trainers.sh $(BIN)/python -m pytest -m trainers $(PYTEST_ARGS)
+
 package: setup ## The tests of one package alone: make package PACKAGE=app/data
-	@$(PYTEST) -m "not (e2e or gpu or tensorflow or azure or trackers)" $(PYTEST_ARGS) tests/$(PACKAGE)
+	@$(PYTEST) -m "not (e2e or gpu or tensorflow or azure or trackers or trainers)" $(PYTEST_ARGS) tests/$(PACKAGE)
 
 lint: setup ## Style and format
 	@$(BIN)/ruff check $(SOURCES)

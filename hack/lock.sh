@@ -25,3 +25,4 @@ compile requirements/release
 compile requirements/torchvision --no-deps
 compile requirements/trackers
 compile requirements/wandb
+compile requirements/trainers --no-deps

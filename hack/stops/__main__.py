@@ -22,7 +22,9 @@ def main(words: list[str] | None = None) -> int:
         if program.is_installed:
             programs[program.name] = program
         else:
-            print(f"{program.name} is not drawn: {program.needs} is missing", file=sys.stderr)
+            print(
+                f"{program.name} is not drawn: it needs {', '.join(program.needs)}", file=sys.stderr
+            )
     stops = _choose(programs, arguments)
     if not stops:
         print(f"--only: got {arguments.only}; expected a program, or one of:", file=sys.stderr)

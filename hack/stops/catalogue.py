@@ -34,7 +34,7 @@ class Program:
     Args:
         rows: in each epoch, by dataset; empty where a step has no rows or an epoch is cut.
         lacks: phases that it never reaches.
-        needs: the package that it imports.
+        needs: the packages that it imports.
         keeps_steps: whether a soft stop writes a checkpoint, so that no step is repeated.
     """
 
@@ -42,7 +42,7 @@ class Program:
     spec: Spec
     rows: Mapping[str, int]
     lacks: Sequence[str] = ()
-    needs: str = "torch"
+    needs: Sequence[str] = ("torch",)
     keeps_steps: bool = True
 
     @property
@@ -52,8 +52,8 @@ class Program:
 
     @property
     def is_installed(self) -> bool:
-        """Return whether the package that it imports is installed."""
-        return importlib.util.find_spec(self.needs) is not None
+        """Return whether the packages that it imports are installed."""
+        return all(importlib.util.find_spec(package) for package in self.needs)
 
 
 def make_programs() -> list[Program]:
@@ -70,7 +70,7 @@ def make_programs() -> list[Program]:
         Program("adopted", _sample() | adopted, IN_DIGITS, NO_EVALUATION),
         Program("tabular", _sample("samples/tabular.yaml"), IN_DIGITS),
         Program("collate", _sample("samples/collate.yaml"), IN_DIGITS),
-        Program("boosted-trees", _sample("samples/boosted-trees.yaml"), {}, boosted, "xgboost"),
+        Program("boosted-trees", _sample("samples/boosted-trees.yaml"), {}, boosted, ("xgboost",)),
         Program("own-loop", _own("own_loop", accumulate=2), IN_ROWS),
         Program("compile", _own("own_loop", config={"compile": True}), IN_ROWS),
         Program("early-return", _own("early_return", epochs=2 * EPOCHS), {}, NO_EVALUATION),
@@ -82,19 +82,14 @@ def make_programs() -> list[Program]:
             _own("boost", framework="xgboost", data=unshuffled),
             {},
             NOT_OF_XGBOOST,
-            "xgboost",
+            ("xgboost",),
         ),
         _plain("ray-data", "programs:own_shard", NO_EVALUATION),
         _plain("own-loader", "programs:own_loader", NOT_OF_OWN_ROWS),
-        _plain("accelerate", "frameworks:by_accelerate", NOT_OF_OWN_ROWS, "accelerate"),
+        _trainer("accelerate", (), ("accelerate",)),
         # When these report is not visible; neither is what transformers saves.
-        _plain("lightning", "frameworks:by_lightning", (*NOT_OF_OWN_ROWS, "report"), "lightning"),
-        _plain(
-            "transformers",
-            "frameworks:by_transformers",
-            (*NOT_OF_OWN_ROWS, "report", "checkpoint"),
-            "transformers",
-        ),
+        _trainer("lightning", ("report",), ("lightning",)),
+        _trainer("transformers", ("report", "checkpoint"), ("transformers",)),
     ]
     return [replace(program, spec=_observed(program.spec)) for program in programs]
 
@@ -124,13 +119,19 @@ def _own(function: str, **changes: JsonValue) -> Spec:
     return spec | changes
 
 
-def _plain(name: str, function: str, lacks: Sequence[str], needs: str = "torch") -> Program:
+def _plain(name: str, function: str, lacks: Sequence[str]) -> Program:
     """Return a function of Ray Train alone, which resumes after the last epoch it reported."""
     train = f"hack.stops.{function}"
     spec = _own("", train=train, checkpoint={"keep": 2}, config={"rows": ROWS})
     if "planning" in lacks:
         del spec["data"]
-    return Program(name, spec, IN_ROWS, lacks, needs, keeps_steps=False)
+    return Program(name, spec, IN_ROWS, lacks, keeps_steps=False)
+
+
+def _trainer(name: str, lacks: Sequence[str], needs: Sequence[str]) -> Program:
+    """Return a function of a framework's trainer, which saves after the step of a stop."""
+    plain = _plain(name, f"frameworks:by_{name}", (*NOT_OF_OWN_ROWS, *lacks))
+    return replace(plain, needs=needs, keeps_steps=True)
 
 
 def _observed(spec: Spec) -> Spec:

@@ -1,4 +1,4 @@
-"""Training functions of frameworks that are not among the requirements; they know no Trainshed."""
+"""Training functions of frameworks that are not among the requirements; they stop after a step."""
 
 import tempfile
 from collections.abc import Iterator
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
+import trainshed
 from hack.stops.draw import EPOCHS
 from hack.stops.marks import begin_batches, count_step, hold, keep_weights
 from hack.stops.programs import WIDTH, Rows, error, learn, open_checkpoint
@@ -29,18 +30,20 @@ def by_accelerate(config: dict[str, int]) -> None:
         loader.set_epoch(epoch)
         yield from loader
 
-    learn(batches, prepare=accelerator.prepare, backward=accelerator.backward)
+    learn(
+        batches,
+        prepare=accelerator.prepare,
+        backward=accelerator.backward,
+        wants_stop=trainshed.current().wants_stop,
+    )
 
 
 def by_lightning(config: dict[str, int]) -> None:
     """Train Lightning's Trainer, which saves and loads its own checkpoints."""
     import lightning.pytorch as pl
-    from ray.train.lightning import (
-        RayDDPStrategy,
-        RayLightningEnvironment,
-        RayTrainReportCallback,
-        prepare_trainer,
-    )
+    from ray.train.lightning import RayDDPStrategy, RayLightningEnvironment, prepare_trainer
+
+    from trainshed.lightning import LightningReportCallback, ResumableLoader
 
     class Module(pl.LightningModule):  # type: ignore[misc]  # it is not installed
         def __init__(self) -> None:
@@ -74,15 +77,15 @@ def by_lightning(config: dict[str, int]) -> None:
             accelerator="cpu",
             strategy=RayDDPStrategy(),  # type: ignore[no-untyped-call]
             plugins=[RayLightningEnvironment()],  # type: ignore[no-untyped-call]
-            callbacks=[RayTrainReportCallback()],
+            callbacks=[LightningReportCallback()],
             logger=False,
             enable_checkpointing=False,
             enable_progress_bar=False,
         )
     )
-    loader = DataLoader(Rows(config["rows"]), batch_size=BATCH, shuffle=True)
+    loader = ResumableLoader(Rows(config["rows"]), batch_size=BATCH, shuffle=True)
     with open_checkpoint() as folder:
-        saved = folder and folder / RayTrainReportCallback.CHECKPOINT_NAME
+        saved = folder and folder / LightningReportCallback.CHECKPOINT_NAME
         trainer.fit(module, loader, ckpt_path=saved)
     if trainer.is_global_zero:
         keep_weights(module.network.state_dict(), None)
@@ -90,8 +93,10 @@ def by_lightning(config: dict[str, int]) -> None:
 
 def by_transformers(config: dict[str, int]) -> None:
     """Train Hugging Face's Trainer, which saves and loads its own checkpoints."""
-    from ray.train.huggingface.transformers import RayTrainReportCallback, prepare_trainer
+    from ray.train.huggingface.transformers import prepare_trainer
     from transformers import Trainer, TrainerCallback, TrainingArguments
+
+    from trainshed.huggingface import TransformersReportCallback
 
     class Module(nn.Module):
         def __init__(self) -> None:
@@ -131,13 +136,13 @@ def by_transformers(config: dict[str, int]) -> None:
             disable_tqdm=True,
             remove_unused_columns=False,
         )
-        callbacks = [Observer(), RayTrainReportCallback()]  # type: ignore[no-untyped-call]
+        callbacks = [Observer(), TransformersReportCallback()]  # type: ignore[no-untyped-call]
         rows = Rows(config["rows"])
         trainer = prepare_trainer(
             Trainer(module, arguments, train_dataset=rows, callbacks=callbacks)
         )
         with open_checkpoint() as folder:
-            saved = folder and str(folder / RayTrainReportCallback.CHECKPOINT_NAME)
+            saved = folder and str(folder / TransformersReportCallback.CHECKPOINT_NAME)
             trainer.train(resume_from_checkpoint=saved)
     if rank == 0:
         keep_weights(module.network.state_dict(), None)

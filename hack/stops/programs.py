@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from itertools import islice
 from pathlib import Path
 from typing import cast
 
@@ -169,46 +170,68 @@ def learn(
     batches: Callable[[int], Iterator[dict[str, Tensor]]],
     prepare: Callable[[nn.Module], nn.Module] = ray.train.torch.prepare_model,
     backward: Callable[[Tensor], None] = Tensor.backward,
+    wants_stop: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Train as a function of Ray Train does, and save a checkpoint after each epoch."""
+    """Train as a function of Ray Train does, and save a checkpoint after each epoch.
+
+    Args:
+        wants_stop: asked after each step whether to save here and stop.
+    """
     torch.manual_seed(0)
     rank = ray.train.get_context().get_world_rank()
     model = prepare(nn.Linear(WIDTH, 1))
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-    start = load(model, optimizer)
-    step = start * STEPS // EPOCHS
+    start, done, step = load(model, optimizer)
+    begun = step
     for epoch in range(start, EPOCHS):
-        for number, batch in enumerate(batches(epoch)):
-            if epoch == start and number == 0:
+        for batch in islice(batches(epoch), done, None):
+            if step == begun:
                 begin_batches()
             optimizer.zero_grad()
             backward(error(model, batch))
             optimizer.step()
-            step += 1
+            step, done = step + 1, done + 1
             count_step(rank, epoch, step, {"train": batch["row"].tolist()})
+            if wants_stop():
+                save(model, optimizer, epoch, done, step)
+        done = 0
         hold("epoch-end", epoch=epoch)
-        with tempfile.TemporaryDirectory() as folder:
-            checkpoint = None
-            if rank == 0:
-                hold("checkpoint", epoch=epoch)
-                state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-                torch.save(state | {"epoch": epoch + 1}, Path(folder, "state.pt"))
-                checkpoint = ray.train.Checkpoint.from_directory(folder)
-            hold("report", epoch=epoch)
-            ray.train.report({"loss": 1 / (epoch + 1)}, checkpoint=checkpoint)
+        save(model, optimizer, epoch + 1, done, step)
     if rank == 0:
         keep_weights(model.state_dict(), None)
 
 
-def load(model: nn.Module, optimizer: torch.optim.Optimizer) -> int:
-    """Load the last checkpoint of `learn`; return how many epochs it has behind it."""
+def save(
+    model: nn.Module, optimizer: torch.optim.Optimizer, epoch: int, done: int, step: int
+) -> None:
+    """Report a checkpoint of a step.
+
+    Args:
+        epoch: which goes on.
+        done: batches of it.
+    """
+    ended = epoch if done else epoch - 1
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoint = None
+        if ray.train.get_context().get_world_rank() == 0:
+            hold("checkpoint", epoch=ended)
+            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+            torch.save(state | {"at": (epoch, done, step)}, Path(folder, "state.pt"))
+            checkpoint = ray.train.Checkpoint.from_directory(folder)
+        hold("report", epoch=ended)
+        ray.train.report({"loss": 1 / step}, checkpoint=checkpoint)
+
+
+def load(model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[int, int, int]:
+    """Load the last checkpoint of `learn`; return its epoch, the batches of it, and the step."""
     with open_checkpoint() as folder:
         if folder is None:
-            return 0
+            return 0, 0, 0
         state = torch.load(folder / "state.pt", weights_only=True)
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
-    return int(state["epoch"])
+    epoch, done, step = state["at"]
+    return epoch, done, step
 
 
 @contextmanager

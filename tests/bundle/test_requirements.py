@@ -18,7 +18,8 @@ UV = ROOT / "requirements" / "uv"
 RELEASE = ROOT / "requirements" / "release"
 TRACKERS = ROOT / "requirements" / "trackers"
 WANDB = ROOT / "requirements" / "wandb"
-WISHES = (IMAGE, CONTROLLER, DEV, DOCS, UV, RELEASE, TRACKERS, WANDB)
+TRAINERS = ROOT / "requirements" / "trainers"
+WISHES = (IMAGE, CONTROLLER, DEV, DOCS, UV, RELEASE, TRACKERS, WANDB, TRAINERS)
 LOCKS = {str(path.relative_to(ROOT)): path for path in WISHES}
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
