@@ -1,4 +1,4 @@
-"""An API server of this machine with the kinds that the controller needs, and clients of it."""
+"""Runs an API server on this machine, and many requests to it at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONNECTIONS = 16
 
 @contextlib.contextmanager
 def api_server(folder: Path) -> Iterator[Client]:
-    """Run an API server with KubeRay's kinds and ours."""
+    """Run an API server with the CRDs of KubeRay and Trainshed."""
     with run_control_plane(folder) as client:
         create_trainingrun_crd(client)
         yield client

@@ -1,8 +1,8 @@
-"""Seconds of 100 rounds of boosting: ours on two workers, plain XGBoost with as many threads.
+"""Seconds of 100 rounds of XGBoost: ours on two workers, plain XGBoost with as many threads.
 
-A million rows of 50 features; the start and the reading of rows are apart. Two workers of one
-thread, two plain processes of one that XGBoost brings together, and one plain process of two, which
-has no histograms to send.
+A million rows of 50 features, without the start and the reading of rows. Ours has two workers of
+one thread. Plain XGBoost has two processes of one thread, or one process of two, which exchanges no
+histograms.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a bucket costs beside a disk: steps under checkpoints of 1 GB, claims, requests, a resume.
+"""A bucket against a disk: steps with checkpoints of 1 GB, claims, requests, reads of a resume.
 
-The bucket is an S3 server on this machine. It has the processor when nobody else wants it, for its
-work would be another machine's; what it takes all the same is in the figures.
+The bucket is an S3 server on this machine with the lowest priority, because its work would be that
+of another machine. The figures include the CPU time that it still takes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""On a busy cluster for two hours: which workers were ended that should not have been.
+"""A cluster that is busy for two hours: counts the workers that are ended without a reason.
 
-Both cores are kept busy all the time. Every two minutes something goes wrong that must end no
-worker: DNS restarts, DNS is away for a minute, the API server restarts, the head is at its memory
-limit for a minute. A TrainingRun with two workers trains meanwhile. Needs a cluster of processes.
+All cores are kept busy. Every two minutes a disturbance happens that must end no worker: DNS
+restarts, DNS stops for a minute, the API server restarts, or the head is at its memory limit for a
+minute. A TrainingRun with two workers trains. Needs a cluster of processes.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def held_by(cluster: RunningCluster) -> BareCluster:
 
 
 def fill_head(runs: Runs) -> None:
-    """Have the head at its memory limit for a minute."""
+    """Keep the head at its memory limit for a minute."""
     runs.in_head("python", "-c", FILL)
 
 

@@ -1,9 +1,9 @@
-"""Steady samples/s of ours, streaming and cached, against a plain loop over tensors in memory.
+"""Steady rows/s of ours, streamed and cached, against a plain loop over tensors in memory.
 
-One worker and one thread on each side; the first epoch is dropped, and so is the wait for the first
-batch of an epoch, which `first_batch` measures. Two networks: 64-512-512-10 with batch 1024, and
-3072-256-10 with batch 128. The loop runs once more beside a process that only counts on the other
-core, as Ray and its data tasks have that one.
+One worker and one thread on each side. The first epoch does not count, nor the wait for the first
+batch of an epoch, which `first_batch` measures. Two MLPs: 64-512-512-10 with batch size 1024, and
+3072-256-10 with batch size 128. The plain loop also runs while another process keeps the second
+core busy, because in ours Ray and its data tasks use that core.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """Return the network's widths."""
+        """Return the widths of its layers."""
         return "-".join(map(str, (self.shape.features, *self.hidden, rows.CLASSES)))
 
 

@@ -1,7 +1,7 @@
-"""What a checkpoint of 16 and 256 MB blocks: ours, torch.save alone, Ray's reports; reports/s.
+"""How long checkpoints of 16 and 256 MB block: ours, torch.save, reports to Ray; and reports/s.
 
-A checkpoint every 2.5 s, in which training would go on; the first of each size is dropped, because
-ours makes its buffers then. MB are 2**20 bytes.
+A checkpoint every 2.5 s, so that the one before is written. The first of each size does not count,
+because ours allocates its buffers then. MB are 2**20 bytes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The controller: 1,000 runs to RayJobs, at rest, 500 runs that tell how they do.
+"""The controller: RayJobs of 1,000 runs, CPU without changes, snapshots of 500 runs.
 
-A real API server, and nobody behind it: RayJobs are made to run and to end by this program. Beside
-it a bare client with 16 connections that writes the same and decides nothing.
+A real API server without KubeRay: this program sets the status of RayJobs. The other side is a
+client with 16 connections that writes the same objects and decides nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Data wait of a training worker whose rows a CPU group prepares: heavy work, steps of 100 ms.
 
-Two nodes on this machine, with object stores of their own: one reads and transforms on two CPUs,
-the other one has the worker, whose step is a sleep. The rows of a step take some 80 ms of a core.
+Two Ray nodes on this machine with separate object stores: one reads and transforms on two CPUs, the
+other has the worker, which sleeps in each step. The rows of a step take about 80 ms of a core.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def ours(case: Case, folder: Path) -> Sample:
 
 
 def waits_of(epochs: list[dict[str, float]]) -> Sample:
-    """Return the shares of waiting, in %, and the waits for first batches, in seconds."""
+    """Return the waits in percent of the time, and for first batches in seconds."""
     later = epochs[1:]
     waited = sum(epoch["waitedSeconds"] for epoch in epochs)
     first = sum(epoch["firstSeconds"] for epoch in later)

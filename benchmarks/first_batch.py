@@ -1,8 +1,8 @@
-"""Seconds to an epoch's first batch: cold, warm and cached, ours and Ray's own streaming.
+"""Seconds to the first batch of an epoch: cold, warm and cached, ours and Ray Data.
 
-Cold is the first epoch, its wait begins with the loop; warm is the median of the later epochs,
-which read the files again; cached ones have the rows in memory. The whole first epoch is compared
-too: it takes no longer if it fills a cache. One worker, 20,000 rows of 3072 numbers.
+Cold is the first epoch, from the start of the loop. Warm is the median of later epochs, which read
+the files again, or rows in memory where they are cached. The first epochs as a whole are compared
+too: filling a cache must not make one longer. One worker, 20,000 rows of 3072 numbers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Memory stays as it is however large a dataset: one and four times what the object store holds.
+"""Memory does not grow with a dataset: one and four times the size of the object store.
 
-For each format the peaks of a worker, of the coordinator and of a process that reads, in a pass
-over four object stores of rows beside those in one over one: memory that is a process's own, not
-the object store's. The rows are generated. Two workers take batches and do nothing with them.
+For each format: the peak memory of a worker, the coordinator and a data task in a pass over four
+object stores of rows, against a pass over one. Memory is private memory, without the object store.
+The rows are generated. Two workers take batches without training on them.
 """
 
 from __future__ import annotations

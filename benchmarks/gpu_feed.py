@@ -1,9 +1,9 @@
-"""Pictures/s that a GPU trains on: ours and torch's DataLoader against a resident batch.
+"""Images/s that a GPU trains on: ours and torch's DataLoader against a batch that stays on the GPU.
 
-JPEG pictures of 256x256 are read, decoded to 224x224 and shuffled for a ResNet in bfloat16, batches
-of 256; the first epoch is dropped. Whole rates include the wait for an epoch's first batch, and
-steady rates do not: in it DataLoader's workers make a batch each, and ours fills its buffer. All
-cores but two decode on either side, DataLoader with Pillow.
+JPEGs of 256x256 are read, decoded to 224x224 and shuffled for a ResNet in bfloat16, with batches of
+256. The first epoch does not count. Whole rates include the wait for the first batch of an epoch,
+and steady rates exclude it: during it each worker of DataLoader makes a batch, and ours fills its
+buffer. All cores but two decode on both sides, DataLoader with Pillow.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def check_gpu() -> None:
-    """End where torch sees no CUDA device."""
+    """Exit if torch sees no CUDA device."""
     if not torch.cuda.is_available():
         raise SystemExit("gpu_feed: torch sees no CUDA device here; expected a machine with one")
 

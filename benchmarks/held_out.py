@@ -1,4 +1,4 @@
-"""What each framework scores on held-out rows: on one and two workers, and by a plain program.
+"""Scores of each framework on held-out rows: on one and two workers, and by a plain program.
 
 The same rows, sizes and rounds or epochs on all sides, and another seed in each repeat. Needs
 TensorFlow: `hack/tensorflow.sh make bench NAME=held_out`.

@@ -1,9 +1,8 @@
-"""Processor time of a JPEG to 224x224: ours against torchvision's decode_jpeg and Pillow's.
+"""CPU time to decode a JPEG to 224x224: ours against torchvision's decode_jpeg and Pillow.
 
-Pictures of 500x375, as many a photograph of ImageNet has, and of 2000x1500: gradients, shapes and
-noise, quality 90, made once. One thread on each side; what counts is the processor time of that
-thread, which others on the machine hardly change. Needs torchvision, which nothing of ours does:
-`hack/torchvision.sh make bench NAME=jpeg`.
+Images of 500x375, typical of ImageNet, and of 2000x1500: gradients, shapes and noise at quality 90,
+generated once. One thread on each side, whose CPU time counts, because other programs hardly change
+it. Needs torchvision: `hack/torchvision.sh make bench NAME=jpeg`.
 """
 
 from __future__ import annotations

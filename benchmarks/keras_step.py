@@ -1,7 +1,8 @@
-"""Seconds of a step of Keras: ours, streamed and cached, against plain Keras on arrays in memory.
+"""Milliseconds of a Keras step: ours, streamed and cached, against plain Keras on arrays in memory.
 
-One worker and one thread on each side, 64-512-512-10 with batch 1024; the first epoch is dropped,
-and so is the first step of each. Needs TensorFlow: `hack/tensorflow.sh make bench NAME=keras_step`.
+One worker and one thread on each side, 64-512-512-10 with batch size 1024. The first epoch does not
+count, nor the first step of each. Needs TensorFlow:
+`hack/tensorflow.sh make bench NAME=keras_step`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a dataset of 200,000 small files costs before its first rows can be asked for.
+"""A dataset of 200,000 small files: time until its first rows, CPU time, size, requests.
 
-Pictures of a byte in 100 folders, on a disk and in an S3 server of this machine, whose work counts:
-listed, cut into what tasks read, sent to another process, and the first table read.
+Files of one byte in 100 folders, on a disk and in an S3 server on this machine, whose CPU time is
+included: list, split into fragments, send to another process, read the first table.
 """
 
 from __future__ import annotations

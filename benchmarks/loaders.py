@@ -1,12 +1,12 @@
 """Rows/s of ours, streamed and cached, against torch's DataLoader and plain Ray Data.
 
-The same files on all sides, three epochs in file order, one rank that only takes its batches.
-Steady leaves out the wait for an epoch's first batch, whole has it. By default is a run that names
-no cache, so that it keeps rows that fit. Parquet has rows of 64 numbers, CSV of 16, pictures are
-decoded to 224x224; the work on them is cheap or heavy. DataLoader reads tables by an iterable
-dataset, a file at a time, and pictures one by one with Pillow; once with its process alone beside
-a busy core. Imports, Ray and processes of data's tasks are there before the clock begins, but
-those of a DataLoader start in the first epoch.
+The same files on all sides, three epochs in file order, one rank that takes batches without
+training on them. Steady rates exclude the wait for the first batch of an epoch, whole rates include
+it. "By default" is a run without `cache`, which caches rows that fit. Parquet has rows of 64
+numbers, CSV of 16, and images are decoded to 224x224; the work on them is cheap or heavy.
+DataLoader reads tables with an iterable dataset, a file at a time, and images one by one with
+Pillow; once without workers beside a busy core. Imports, Ray and the processes of data tasks have
+started before the measurement, but the workers of a DataLoader start in the first epoch.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _run(module: str, options: Mapping[str, object], cases: Sequence[Case], fold
 
 
 def rates_of(epochs: Sequence[dict[str, float]], batch_size: int) -> Sample:
-    """Return rows/s by the times of epochs: of all, steady or not, of the later ones, of each."""
+    """Return rows/s of all epochs, steady and whole, of those after the first, and of each."""
     rows = [batch_size * epoch["steps"] for epoch in epochs]
     seconds = [epoch["firstSeconds"] + epoch["steadySeconds"] for epoch in epochs]
     steady = sum(epoch["steadySeconds"] for epoch in epochs)

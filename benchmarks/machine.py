@@ -1,4 +1,4 @@
-"""The machine that figures are measured on: what it is, and whether others leave it alone."""
+"""Describes the machine that figures are measured on, and waits until it is idle."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def wait_until_idle() -> float:
 
 
 def _busy_share(seconds: float = 2.0) -> float:
-    """Return the share of all cores that was in use for a moment."""
+    """Return the share of all cores that is used during these seconds."""
 
     def ticks() -> tuple[int, int]:
         # proc(5): user nice system idle iowait ...

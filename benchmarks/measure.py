@@ -1,4 +1,4 @@
-"""How every benchmark measures: sides in turn, medians, ratios in one run, a table and JSON."""
+"""How every benchmark measures: sides take turns; medians and ratios go into a table and JSON."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Samples:
     by_side: dict[str, list[Sample]] = field(default_factory=dict)
 
     def of(self, side: str, name: str) -> list[float]:
-        """Return a side's values of one name, one a repeat."""
+        """Return the values of a side with one name, one for each repeat."""
         return [sample[name] for sample in self.by_side[side]]
 
 

@@ -1,4 +1,4 @@
-"""How well the order of an epoch mixes rows: two numbers of it, and the order itself. Pure."""
+"""The order of the rows in an epoch, and two measures of how well it mixes them. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What planning a dataset of many small files costs: seconds, memory, and the plan of a worker.
+"""Planning of a dataset of many small files: seconds, memory, and the size of the plan.
 
-The files lie on a disk of this machine, a thousand in a folder, and a process of its own lists and
-plans those of each format.
+The files are on a disk of this machine, a thousand in each folder. A new process lists and plans
+the files of each format.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def measured(form: str, rows: str) -> Sample:
 
 
 def memory(name: str) -> float:
-    """Return a size of this process, in MB; `VmHWM` is its peak since it began."""
+    """Return a size of this process in MB; `VmHWM` is its largest resident memory."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     sizes = dict(line.split(":", 1) for line in lines)
     return int(sizes[name].split()[0]) * 1024 / MEGABYTE

@@ -1,8 +1,8 @@
-"""On real Pods: a TrainingRun beside a plain RayJob, from its start through the loss of Pods.
+"""On real Pods: a TrainingRun and a plain RayJob, from their start through the loss of Pods.
 
 Two workers, steps of 0.1 s on the digits, on a cluster of one node (docs/cluster.md). The plain
-side is Ray Train and Ray Data as their guides write it, with a checkpoint each epoch of 22 steps;
-ours has one every 10. Times are those that the programs write down after each step.
+side is Ray Train and Ray Data as in their guides, with a checkpoint after each epoch of 22 steps;
+ours writes one every 10 steps. The programs record the time of each step.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Step:
 
 @contextlib.contextmanager
 def runs_on(name: str) -> Iterator[Runs]:
-    """Bring up a cluster with the chart and the code of the benchmarks; take it down at the end."""
+    """Start a cluster with the chart and the code of the benchmarks; delete it at the end."""
     cluster = bring_up(name)
     try:
         with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Runs one side of a benchmark as processes of their own, takes the time, leaves nothing behind."""
+"""Runs one side of a benchmark in its own processes, times it and kills what it leaves running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker is killed: seconds to the next step and steps done again, ours and plain Ray Train.
+"""A worker is killed: seconds to the next step and repeated steps, ours and plain Ray Train.
 
 Two workers, 20 ms steps, a checkpoint of less than 1 MB every 16 steps, data in memory; rank 1 dies
 by SIGKILL after step 40.

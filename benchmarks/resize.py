@@ -1,9 +1,9 @@
-"""Seconds until half of the workers, or as many, go on in the middle of an epoch, warm and cold.
+"""Seconds to resume in the middle of an epoch with as many workers or half of them, warm and cold.
 
-From when the workers are there, all imported, until each has its first batch; four workers before,
-1 GB of parquet. Warm: the DataServer and data's processes live; cold: a new job, whose coordinator
-is there. And the rows that are read and come before that step, as a part of a window and a row
-group: the step is the last one of one of them, which reads the most.
+From the start of the workers, whose imports have finished, until each has its first batch. Four
+workers before, 1 GB of Parquet. Warm: the DataServer and the processes of data tasks are running.
+Cold: a new job with a running coordinator. Also the rows that are read before those of that step,
+divided by a window and a row group: the step is the last of its window, which reads the most.
 """
 
 from __future__ import annotations

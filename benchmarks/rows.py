@@ -1,7 +1,7 @@
-"""The rows that all sides train on: generated once into a cache outside of the tree.
+"""Generates the rows that all sides train on, once, in a cache outside of the repository.
 
-A file holds `x`, a fixed-size list of float32 a row, and `y`, the label, int64. The labels can be
-learnt: each class has a mean of its own under the noise.
+A file has `x`, a fixed-size list of float32, and the label `y`, int64. Labels can be learned: each
+class has a different mean.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Rows/s of parquet and pictures from a bucket beside the same files on a disk.
+"""Rows/s of Parquet and images from a bucket, against the same files on a disk.
 
-Ours streams them with two CPUs, three epochs in file order, one rank that only takes its batches.
-The bucket is an S3 server on this machine, whose work costs cores that another machine's would not.
-Each epoch fetches all files again, or those that the node keeps (`read.localCache`) only the first.
+Ours streams with two CPUs, three epochs in file order, one rank that takes batches without training
+on them. The bucket is an S3 server on this machine, whose CPU time would be that of another
+machine. Each epoch fetches all files, or only the first one does, with `read.localCache`.
 """
 
 from __future__ import annotations

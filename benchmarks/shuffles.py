@@ -1,8 +1,8 @@
-"""What each shuffle costs and how well it mixes: distances, classes in a batch, the first batch.
+"""How well each shuffle mixes, and what it costs: distances, labels of a batch, first batches.
 
-Mixing: 200,000 rows in 5 files of 4 row groups, batches of 128, means over 10 epochs, a function of
-the order alone; and the same with 50 row groups a file. First batch: of an attempt with two workers
-and one CPU for data, 20,000 rows of 3072 numbers, which an attempt that keeps rows reads first.
+Mixing: 200,000 rows in 5 files of 4 row groups, batches of 128, means of 10 epochs, computed from
+the order alone; and the same with 50 row groups in each file. First batch: of an attempt with two
+workers and one CPU for data, 20,000 rows of 3072 numbers; a cache reads all of them before.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Accuracy on digits whose files are sorted by label, by shuffle mode; no mode is the default."""
+"""Accuracy on digits whose files are sorted by label, for each shuffle mode and for the default."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MODES = (None, "none", "global")
 
 
 def sort_by_label(folder: Path) -> None:
-    """Write the rows of a folder again, sorted by label, in as many files."""
+    """Sort the rows of all files of a folder by label and write them to FILES files."""
     rows = pa.concat_tables(pq.read_table(file) for file in sorted(folder.iterdir()))
     rows = rows.sort_by("label")
     size = -(-rows.num_rows // FILES)

@@ -1,4 +1,4 @@
-"""What Kubernetes tells of a loss while it goes on: Pods that go and get ready, a run's phase."""
+"""Watches the Pods of a cluster and the phase of a run while Pods are lost."""
 
 from __future__ import annotations
 

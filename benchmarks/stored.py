@@ -1,4 +1,4 @@
-"""Files of the formats that loaders are compared on, made once: parquet, CSV and JPEG pictures."""
+"""Writes the files of the loader benchmarks, once: Parquet, CSV and JPEG."""
 
 from __future__ import annotations
 

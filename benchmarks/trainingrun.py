@@ -1,4 +1,4 @@
-"""Runs our side: a TrainingRun file through the command line, as a user does."""
+"""Trains with Trainshed: a TrainingRun file and the command line, as users do."""
 
 from __future__ import annotations
 

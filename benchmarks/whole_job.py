@@ -1,7 +1,7 @@
-"""Whole job, process start to end: torchrun, Ray's guides, Ray doing nothing, ours.
+"""Whole job, process start to end: torchrun, the guides of Ray, an empty Ray job, ours.
 
-20,000 CIFAR-shaped rows in parquet, MLP 3072-256-10, batch 128, 2 workers, 3 epochs, a checkpoint
-each. Every side reads the files itself; ours writes its report too.
+20,000 rows of 3072 numbers in Parquet, MLP 3072-256-10, batch size 128, 2 workers, 3 epochs, a
+checkpoint after each. Every side reads the files; ours also writes its report.
 """
 
 from __future__ import annotations

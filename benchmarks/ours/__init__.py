@@ -1,1 +1,1 @@
-"""Training functions of our side: what a user writes with `trainshed.current()`, and a clock."""
+"""Programs of our side: training functions that use `trainshed.current()`, and what times them."""

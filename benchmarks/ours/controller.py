@@ -1,4 +1,4 @@
-"""Our controller as a process beside an API server, and the drivers that it hears of."""
+"""Runs the controller as a process beside an API server, and posts snapshots as drivers do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trains the network and takes the times of the epochs."""
+"""Trains the MLP and measures the epochs."""
 
 from ray.train.torch import prepare_model
 from torch.nn import functional as F

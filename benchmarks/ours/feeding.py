@@ -1,4 +1,4 @@
-"""The run's coordinator and ranks that only take their batches: feeding without any training."""
+"""Starts a coordinator, and ranks that take their batches without training on them."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class Rank:
         self._rank = rank
         self._is_one_node = is_one_node
         self._batches: Prefetched[Batch] | None = None
-        # As in a worker: what it keeps of a dataset it is fed once.
+        # As in a worker of a run: one feed for each dataset, with its cache.
         self._feeds: dict[tuple[ActorHandle[Any], str], Feed] = {}
         keep_freed_memory()
 

@@ -1,4 +1,4 @@
-"""Takes the time to the first batch of two ranks for each shuffle; writes it as JSON."""
+"""Measures the time to the first batch of two ranks for each shuffle."""
 
 from __future__ import annotations
 

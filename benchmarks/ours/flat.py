@@ -1,6 +1,6 @@
-"""Two workers take all batches of a dataset; writes the peaks of memory of everybody involved.
+"""Has two workers take all batches of a dataset; measures the peak memory of each kind of process.
 
-The first pass is over few rows, so that all have imported what they need, the second over many.
+The first dataset is small, so that imports do not count as growth of the second.
 """
 
 from __future__ import annotations

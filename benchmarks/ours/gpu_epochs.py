@@ -1,4 +1,4 @@
-"""Trains on pictures on a GPU and takes the times of the epochs."""
+"""Trains a ResNet on a GPU and measures the epochs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Reads epochs on a node without data that another one prepares; writes the times of the epochs.
-
-Processes of data and rank are there before.
-"""
+"""Measures epochs of a worker on a node without CPUs for data, which another node prepares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JPEGs to pictures of one size by our `decode_image`."""
+"""Decodes JPEGs to one size with `trainshed.transforms.decode_image`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fits the network of Keras by a run and takes the times of the epochs."""
+"""Trains the Keras model and measures the epochs."""
 
 import trainshed.keras
 from benchmarks.plain.keras_model import EpochTimes, build_mlp

@@ -1,4 +1,4 @@
-"""Batches by our loaders, taken by a rank that does nothing with them: the times of the epochs."""
+"""Measures epochs of our loaders, whose batches a rank takes without training on them."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def epochs_of(
 
 
 def start_for(run: Prepared) -> Coordinator:
-    """Start a coordinator, which can feed one run after the other."""
+    """Start a coordinator, which can serve several runs one after the other."""
     return coordinator.start(run.spec, time.time())
 
 

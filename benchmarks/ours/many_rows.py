@@ -1,4 +1,4 @@
-"""As many rows as are asked for in files of any format, and the transforms that they need."""
+"""Writes any number of rows in any format, with the transforms that decode them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Kind:
 
 
 def write_rows(folder: Path, form: str, num_bytes: int) -> int:
-    """Write so many bytes of rows, as ranks get them; return how many rows these are."""
+    """Write rows that have `num_bytes` in batches; return their number."""
     kind = KINDS[form]
     rows = num_bytes // kind.row_bytes // FILES
     folder.mkdir(parents=True)
@@ -82,7 +82,7 @@ def write_rows(folder: Path, form: str, num_bytes: int) -> int:
 
 
 def letters(batch: dict[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
-    """Return texts of one length as numbers, shape (rows, letters)."""
+    """Return strings of one length as numbers, shape (rows, letters)."""
     lines = [np.frombuffer(str(line).encode("ascii"), dtype=np.uint8) for line in batch["text"]]
     return {"letters": np.stack(lines)}
 
@@ -182,7 +182,7 @@ def _webdataset(path: Path, rows: int) -> None:
 
 
 def _table(rows: int) -> pa.Table:
-    """Return rows of `x`, a list of numbers each."""
+    """Return a table of one column `x` of lists."""
     x = pa.array(_random(rows, NUMBERS).ravel())
     return pa.table({"x": pa.FixedSizeListArray.from_arrays(x, NUMBERS)})
 

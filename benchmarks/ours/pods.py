@@ -1,4 +1,4 @@
-"""Trains in steps of a given length on a cluster that loses Pods, and notes when each was done."""
+"""Trains in steps of a fixed length on a cluster that loses Pods, and records each step."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Trains in steps of a given length; one worker dies on the way."""
+"""Trains in steps of a fixed length; one worker is killed."""
 
 import time
 

@@ -1,6 +1,6 @@
-"""Goes on in the middle of an epoch with as many ranks or half of them; writes seconds and rows.
+"""Resumes in the middle of an epoch with the same number of ranks or half; measures time and rows.
 
-Warm: the coordinator lives, and four ranks were in the middle of the pass. Cold: a job of its own.
+Warm: the coordinator is running, and four ranks were in the pass. Cold: a new job.
 """
 
 from __future__ import annotations

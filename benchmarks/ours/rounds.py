@@ -1,4 +1,4 @@
-"""Boosts and takes the seconds of the rounds."""
+"""Trains XGBoost and measures the rounds."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Steps that only count, with checkpoints written beside them to any storage."""
+"""Runs steps that only compute, with checkpoints that a thread writes to any storage."""
 
 from __future__ import annotations
 

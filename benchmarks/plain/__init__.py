@@ -1,4 +1,4 @@
-"""What ours is measured against: PyTorch and Ray as their own guides use them.
+"""The other sides: PyTorch, Ray and XGBoost as their own guides use them.
 
-Never here: an import of anything of ours; a test holds that.
+Nothing here imports Trainshed; a test checks it.
 """

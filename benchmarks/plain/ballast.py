@@ -1,4 +1,4 @@
-"""A model of a given size whose steps cost next to nothing."""
+"""A model of any size whose steps take almost no time."""
 
 import torch
 from torch import nn
@@ -7,10 +7,10 @@ TENSORS = 8
 
 
 class Ballast(nn.Module):
-    """A linear layer that trains, and buffers that only weigh.
+    """A linear layer that is trained, and buffers that only take memory.
 
     Args:
-        megabytes: of state, 2**20 bytes each.
+        megabytes: size of the state, in units of 2**20 bytes.
     """
 
     def __init__(self, megabytes: int) -> None:

@@ -1,4 +1,4 @@
-"""What the loaders are compared on: files of a format, and what is done to their rows."""
+"""A case of the loader benchmarks: files of a format, and the work on their rows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Case:
 
     @property
     def files(self) -> list[str]:
-        """Return the paths of all files, in their order."""
+        """Return the sorted paths of all files."""
         return sorted(str(file) for file in Path(self.folder).rglob("*.*"))
 
 

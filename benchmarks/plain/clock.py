@@ -1,4 +1,4 @@
-"""The clock that both sides of a benchmark carry in their loops."""
+"""Measures the epochs of a training loop; both sides of a benchmark use it."""
 
 from __future__ import annotations
 

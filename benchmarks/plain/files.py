@@ -1,4 +1,4 @@
-"""Reads the rows into memory with pyarrow."""
+"""Reads all rows into memory with pyarrow."""
 
 import pyarrow.parquet
 import torch
@@ -7,7 +7,7 @@ import torch
 def read_rows(folder: str) -> tuple[torch.Tensor, torch.Tensor]:
     """Return features (rows, features) float32 and labels (rows,) int64."""
     table = pyarrow.parquet.read_table(folder, columns=["x", "y"]).combine_chunks()
-    # Copies: arrow's memory is read-only, and torch wants its own.
+    # Copies, because the memory of Arrow is read-only.
     labels = torch.from_numpy(table["y"].to_numpy().copy())
     flat = table["x"].combine_chunks().flatten().to_numpy(zero_copy_only=False).copy()
     return torch.from_numpy(flat).reshape(len(labels), -1), labels

@@ -1,4 +1,4 @@
-"""Trains on a GPU on pictures: by torch's DataLoader, or one batch again and again."""
+"""Trains on images on a GPU, from DataLoader or by repeating one batch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def make_loader(case: Case, workers: int) -> Iterable[Batch]:
-    """Return a loader that shuffles and pins."""
+    """Return a DataLoader that shuffles and pins memory."""
     return DataLoader(
         Pictures(case),
         case.batch_size,

@@ -1,4 +1,4 @@
-"""What plain programs of the three frameworks score on held-out rows of a table."""
+"""Scores plain programs of the three frameworks on held-out rows of a table."""
 
 import os
 from pathlib import Path
@@ -22,7 +22,7 @@ def main(**given: object) -> float:
 
 
 def read(folder: Path, label: str) -> Rows:
-    """Return features (rows, features) and labels (rows,); texts become their number."""
+    """Return features (rows, features) and labels (rows,); strings become category codes."""
     rows = pq.read_table(folder).to_pandas()
     labels = rows.pop(label)
     if labels.dtype.kind not in "if":

@@ -1,4 +1,4 @@
-"""The ceiling: a plain PyTorch loop over tensors that lie in memory."""
+"""The upper bound: a plain PyTorch loop over tensors in memory."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from benchmarks.plain.program import start
 def shuffled(
     x: torch.Tensor, y: torch.Tensor, batch_size: int
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield the full batches of an epoch in a new order."""
+    """Yield the full batches of an epoch in a random order."""
     for index in torch.split(torch.randperm(len(y)), batch_size):
         if len(index) == batch_size:
             yield x[index], y[index]

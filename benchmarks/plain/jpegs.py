@@ -1,4 +1,4 @@
-"""JPEGs to pictures of one size, as torchvision or Pillow alone have it."""
+"""Decodes JPEGs to one size with torchvision or with Pillow."""
 
 import io
 import time

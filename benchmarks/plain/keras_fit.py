@@ -1,4 +1,4 @@
-"""The ceiling: plain Keras fits arrays that lie in memory."""
+"""The upper bound: plain Keras on arrays in memory."""
 
 import tensorflow as tf
 

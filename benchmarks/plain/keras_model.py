@@ -1,4 +1,4 @@
-"""The network of Keras that both sides train, and the clock of their epochs."""
+"""The Keras model that both sides train, and a callback that measures their epochs."""
 
 import json
 import time
@@ -8,7 +8,7 @@ import tensorflow as tf
 
 
 def build_mlp(inputs: int, hidden: list[int], classes: int) -> tf.keras.Model:
-    """Return a compiled perceptron with ReLU between its layers."""
+    """Return a compiled MLP with ReLU between its layers."""
     layers = [tf.keras.layers.Input((inputs,))]
     layers += [tf.keras.layers.Dense(width, activation="relu") for width in hidden]
     model = tf.keras.Sequential([*layers, tf.keras.layers.Dense(classes)])
@@ -27,7 +27,7 @@ class EpochTimes(tf.keras.callbacks.Callback):  # type: ignore[misc]  # TensorFl
         self._steps = 0
 
     def on_epoch_begin(self, *_: object) -> None:
-        """Count from nothing."""
+        """Reset the count of steps."""
         self._steps = 0
 
     def on_train_batch_end(self, *_: object) -> None:

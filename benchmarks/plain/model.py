@@ -1,4 +1,4 @@
-"""The network that every side trains, its optimizer, and a step of the plain sides."""
+"""The MLP that every side trains, its optimizer, and a training step of the plain sides."""
 
 import itertools
 
@@ -23,9 +23,9 @@ def build_optimizer(model: nn.Module) -> optim.Optimizer:
 def train_step(
     model: nn.Module, optimizer: optim.Optimizer, features: torch.Tensor, labels: torch.Tensor
 ) -> torch.Tensor:
-    """Make one step and return the loss."""
+    """Train on one batch and return the loss."""
     loss = nn.functional.cross_entropy(model(features), labels)
     optimizer.zero_grad(set_to_none=True)
-    loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    loss.backward()  # type: ignore[no-untyped-call]  # untyped in PyTorch
     optimizer.step()
     return loss.detach()

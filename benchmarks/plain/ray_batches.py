@@ -1,4 +1,4 @@
-"""Ray Train with Ray Data, streaming or materialized, one worker: the times of its batches."""
+"""Measures the epochs of Ray Train with Ray Data, streaming or materialized, on one worker."""
 
 import ray
 import ray.data
@@ -13,7 +13,7 @@ from benchmarks.plain.program import start
 
 
 def train_loop_per_worker(config: dict[str, int | str]) -> None:
-    """Train and write the times of the epochs."""
+    """Train and write the epoch times."""
     torch.manual_seed(0)
     shard = ray.train.get_dataset_shard("train")
     model = prepare_model(build_mlp(int(config["features"]), [256], 10))

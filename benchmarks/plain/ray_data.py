@@ -1,4 +1,4 @@
-"""The whole job as Ray's guides write it: Ray Data streams to Ray Train."""
+"""The whole job as the guides of Ray write it: Ray Train on rows that Ray Data streams."""
 
 import tempfile
 from pathlib import Path
@@ -38,8 +38,8 @@ def train_loop_per_worker(config: dict[str, int]) -> None:
 
 
 def main(*, data: str, out: str, **config: object) -> None:
-    """Start Ray, train, end."""
-    # Two for the workers, two for the data: where the workers take all, Ray Data waits for ever.
+    """Start Ray and train."""
+    # Two CPUs for workers and two for data: Ray Data hangs if workers take all CPUs.
     ray.init("local", num_cpus=4, include_dashboard=False)
     rows = ray.data.read_parquet(data).randomize_block_order()
     TorchTrainer(

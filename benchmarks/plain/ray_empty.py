@@ -1,4 +1,4 @@
-"""The floor of Ray itself: a TorchTrainer of two workers that do nothing."""
+"""The lower bound of Ray: a TorchTrainer with two workers that do nothing."""
 
 import ray
 from ray.train import RunConfig, ScalingConfig
@@ -12,7 +12,7 @@ def train_loop_per_worker() -> None:
 
 
 def main(*, out: str) -> None:
-    """Start Ray, do nothing in two workers, end."""
+    """Start Ray and run two workers that do nothing."""
     ray.init("local", num_cpus=4, include_dashboard=False)
     TorchTrainer(
         train_loop_per_worker,

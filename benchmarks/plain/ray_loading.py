@@ -1,4 +1,4 @@
-"""Batches by Ray Data, read, mapped and iterated as its guide has it: the times of the epochs."""
+"""Measures epochs of Ray Data, which reads, maps and iterates as in its guide."""
 
 from functools import partial
 
@@ -38,7 +38,7 @@ def dataset(case: Case) -> ray.data.Dataset:
 
 
 def epochs(case: Case, count: int) -> list[dict[str, float]]:
-    """Take the batches of some epochs; return their times."""
+    """Iterate over `count` epochs; return their times."""
     clock, rows = EpochClock(), dataset(case)
     for _ in range(count):
         for _ in clock.batches(rows.iter_torch_batches(batch_size=case.batch_size)):

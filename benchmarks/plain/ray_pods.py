@@ -1,4 +1,4 @@
-"""Ray Train and Ray Data as their guides write it, for a RayJob on a cluster that loses Pods."""
+"""Ray Train with Ray Data as their guides write it, for a RayJob on a cluster that loses Pods."""
 
 import argparse
 import tempfile
@@ -42,7 +42,7 @@ def train_loop_per_worker(config: dict[str, object]) -> None:
 
 
 def load(model: nn.Module) -> tuple[int, int]:
-    """Take the last checkpoint over; return the steps and the epochs that are done."""
+    """Load the last checkpoint; return the number of finished steps and epochs."""
     checkpoint = ray.train.get_checkpoint()
     if checkpoint is None:
         return 0, 0
@@ -64,7 +64,7 @@ def report(model: nn.Module, step: int, epoch: int, rank: int) -> None:
 
 
 def main() -> None:
-    """Train on the cluster that the job was given to."""
+    """Train on the cluster of the job."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", required=True)
     parser.add_argument("--notes", required=True)
@@ -81,8 +81,8 @@ def main() -> None:
         scaling_config=ScalingConfig(num_workers=2),
         run_config=RunConfig(
             storage_path=options["storage"],
-            name=options["name"],  # a fixed one: a driver that starts again finds its checkpoints
-            failure_config=FailureConfig(max_failures=3),  # the default is to give up
+            name=options["name"],  # a fixed name, so that a restarted driver finds the checkpoints
+            failure_config=FailureConfig(max_failures=3),  # the default is 0
         ),
     ).fit()
 

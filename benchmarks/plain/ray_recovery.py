@@ -1,4 +1,4 @@
-"""Ray Train with its defaults loses a worker: a checkpoint every few steps, data in memory."""
+"""Ray Train with its defaults, checkpoints and data in memory; one worker is killed."""
 
 import tempfile
 import time
@@ -40,7 +40,7 @@ def train_loop_per_worker(config: dict[str, object]) -> None:
 
 
 def load(model: nn.Module, optimizer: torch.optim.Optimizer) -> int:
-    """Take the last checkpoint over; return the steps that are done."""
+    """Load the last checkpoint; return the number of finished steps."""
     checkpoint = ray.train.get_checkpoint()
     if checkpoint is None:
         return 0
@@ -63,7 +63,7 @@ def report(model: nn.Module, optimizer: torch.optim.Optimizer, step: int, rank: 
 
 
 def main(*, data: str, storage: str, **config: object) -> None:
-    """Start Ray, train, end."""
+    """Start Ray and train."""
     ray.init("local", num_cpus=3, include_dashboard=False)
     TorchTrainer(
         train_loop_per_worker,
@@ -73,7 +73,7 @@ def main(*, data: str, storage: str, **config: object) -> None:
         run_config=RunConfig(
             storage_path=storage,
             name="plain",
-            failure_config=FailureConfig(max_failures=3),  # the default is to give up
+            failure_config=FailureConfig(max_failures=3),  # the default is 0
         ),
     ).fit()
 

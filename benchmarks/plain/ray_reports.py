@@ -1,4 +1,4 @@
-"""`ray.train.report` with Ray's defaults: the seconds it blocks, with and without a checkpoint."""
+"""Measures how long `ray.train.report` blocks with defaults, with and without a checkpoint."""
 
 import json
 import tempfile

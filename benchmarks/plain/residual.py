@@ -1,7 +1,7 @@
-"""The network of pictures that every side trains on a GPU: ResNet-18 or ResNet-50, and its step.
+"""ResNet-18 and ResNet-50, which every side trains on a GPU, their optimizer and loss.
 
-He et al., Deep Residual Learning for Image Recognition, 2015, table 1; where a stage begins the
-convolution of 3x3 takes each second place, as in what is called ResNet v1.5.
+He et al., Deep Residual Learning for Image Recognition, 2015, table 1; the 3x3
+convolution at the start of a stage has stride 2, as in ResNet v1.5.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Block(nn.Module):
 
 
 def build_residual(name: str) -> nn.Sequential:
-    """Return a network of SHAPES; its memory is laid out as a GPU multiplies fastest."""
+    """Return a network of SHAPES in channels_last, the fastest memory format on a GPU."""
     counts, expansion = SHAPES[name]
     layers: list[nn.Module] = [
         _convolution(3, STEM, 7, 2),

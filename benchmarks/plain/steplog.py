@@ -1,4 +1,4 @@
-"""A file in which rank 0 writes down when it did which step, and the note of a worker's death."""
+"""Records the time of each step of rank 0, and when a worker was killed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class StepLog:
 
 
 def read_recovery(folder: Path) -> dict[str, float]:
-    """Return the seconds from the kill to the next step of new workers, and the steps redone."""
+    """Return the seconds from the kill to the first step of new workers, and repeated steps."""
     killed = json.loads((folder / KILLED).read_text(encoding="utf-8"))
     lines = (folder / STEPS).read_text(encoding="utf-8").splitlines()
     steps = [json.loads(line) for line in lines]

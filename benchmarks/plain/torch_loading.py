@@ -1,8 +1,8 @@
-"""Batches by torch's DataLoader with some numbers of workers: the times of the epochs.
+"""Measures epochs of torch's DataLoader with several numbers of workers.
 
-Tables by an iterable dataset whose workers share the files: one file after the other is read whole
-with pyarrow and cut into batches. Pictures by a dataset of paths, decoded by Pillow one by one and
-collated, as a folder of pictures is read. Workers stay over epochs.
+Tables are an iterable dataset whose workers split the files: pyarrow reads a whole file, which is
+cut into batches. Images are a map-style dataset of paths, which Pillow decodes one by one. Workers
+persist over epochs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -71,7 +71,7 @@ class Pictures(Dataset[Mapping[str, Any]]):
         self._labels = {folder: number for number, folder in enumerate(folders)}
 
     def __len__(self) -> int:
-        """Return the number of pictures."""
+        """Return the number of images."""
         return len(self._files)
 
     def __getitem__(self, index: int) -> Mapping[str, Any]:
@@ -100,7 +100,7 @@ def loader(case: Case, workers: int) -> DataLoader[Any]:
 
 
 def epochs(case: Case, workers: int, count: int) -> list[dict[str, float]]:
-    """Take the batches of some epochs; return their times."""
+    """Iterate over `count` epochs; return their times."""
     clock, batches = EpochClock(), loader(case, workers)
     for _ in range(count):
         for _ in clock.batches(batches):

@@ -1,4 +1,4 @@
-"""`torch.save` alone: the seconds that writing a state to storage takes."""
+"""Measures `torch.save` of a model of each size."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The whole job in plain PyTorch: torchrun, DistributedDataParallel, a DataLoader over tensors."""
+"""The whole job in plain PyTorch: torchrun, DistributedDataParallel and DataLoader."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from benchmarks.plain.program import start
 
 
 def main(*, data: str, out: str, batch_size: int, epochs: int) -> None:
-    """Train and keep a checkpoint of each epoch."""
+    """Train, with a checkpoint after each epoch."""
     torch.manual_seed(0)
     dist.init_process_group("gloo")
     x, y = read_rows(data)

@@ -1,4 +1,4 @@
-"""Boosts by xgboost.train, in one process or in several that XGBoost itself brings together."""
+"""Measures the rounds of `xgboost.train` in one process, or in several with a RabitTracker."""
 
 import multiprocessing
 import time
@@ -34,7 +34,7 @@ def boost(rank: int, options: SimpleNamespace) -> None:
 
 
 def join(rank: int, options: SimpleNamespace, tracker: dict[str, str | int]) -> None:
-    """Boost as one of several ranks."""
+    """Train as one of several ranks."""
     with collective.CommunicatorContext(**tracker, dmlc_task_id=str(rank)):
         boost(rank, options)
 
