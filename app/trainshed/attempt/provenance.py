@@ -49,7 +49,7 @@ def run_record(prepared: Prepared, home: Path | None, started: float) -> RunReco
             for name, plan in prepared.plans.items()
             if plan.source
         },
-        shuffle={name: plan.shuffle for name, plan in prepared.plans.items()},
+        shuffle={name: plan.spec.shuffle for name, plan in prepared.plans.items()},
         created_at=datetime.fromtimestamp(started, UTC),
     )
 

@@ -46,7 +46,7 @@ def check_same_run(prepared: Prepared) -> None:
         old = TrainingRunSpec.model_validate(record.spec)
     # Of both the shuffle itself, as `auto` may have chosen one; earlier releases recorded none.
     chosen = {
-        name: prepared.plans[name].shuffle for name in record.shuffle if name in prepared.plans
+        name: prepared.plans[name].spec.shuffle for name in record.shuffle if name in prepared.plans
     }
     differing = diff(
         hashed_part(_with_shuffles(old, record.shuffle)), hashed_part(_with_shuffles(new, chosen))
@@ -208,9 +208,9 @@ def _check_shuffles(plans: Mapping[str, DatasetPlan], modes: Mapping[str, str]) 
     modes: by dataset, as the checkpoint has them; earlier releases recorded none.
     """
     problems = [
-        Problem(f"{plan.field}.shuffle.mode", plan.shuffle.mode, f"{modes[name]}, {REMEDY}")
+        Problem(f"{plan.field}.shuffle.mode", plan.spec.shuffle.mode, f"{modes[name]}, {REMEDY}")
         for name, plan in plans.items()
-        if modes.get(name, plan.shuffle.mode) != plan.shuffle.mode
+        if modes.get(name, plan.spec.shuffle.mode) != plan.spec.shuffle.mode
     ]
     if problems:
         raise SpecError(problems)
@@ -237,7 +237,7 @@ def _with_buffers(
     problems = [
         Problem(
             f"{plan.field}.shuffle.bufferSize",
-            str(plan.shuffle.buffer_size),
+            str(plan.spec.shuffle.buffer_size),
             f"{buffer_rows[name]}, {REMEDY}",
         )
         for name, plan in differing.items()
@@ -245,12 +245,11 @@ def _with_buffers(
     ]
     if problems:
         raise SpecError(problems)
-    return {
-        name: replace(
-            plan, shuffle=plan.shuffle.model_copy(update={"buffer_size": buffer_rows[name]})
-        )
-        for name, plan in differing.items()
-    }
+    found = {}
+    for name, plan in differing.items():
+        shuffle = plan.spec.shuffle.model_copy(update={"buffer_size": buffer_rows[name]})
+        found[name] = replace(plan, spec=plan.spec.model_copy(update={"shuffle": shuffle}))
+    return found
 
 
 def _check_order(folders: Sequence[Folder], wanted: str) -> None:

@@ -45,11 +45,11 @@ def why_counted(plan: DatasetPlan, part: DatasetPlan) -> str:
     """Return why rows of a dataset were counted ahead, and what would spare that."""
     if part is not plan:
         return ", as a mix needs their number: files of trainshed data write tell it"
-    if plan.rows_per_epoch is not None:
+    if plan.spec.rows_per_epoch is not None:
         return ", as rowsPerEpoch needs their number: leave it out"
-    if plan.shuffle.mode == "global":
+    if plan.spec.shuffle.mode == "global":
         return ", as mode: global needs their number: set mode: blocks with a bufferSize"
-    if plan.steps == "known":
+    if plan.spec.steps == "known":
         return ": leave out steps: known"
     return ", as the framework needs their number: files of trainshed data write tell it"
 
@@ -72,7 +72,7 @@ def cheaper(plan: DatasetPlan, stage: StageKey, means: Means) -> Iterator[str]:
         yield "kind: batches, with many rows a call"
     # Rows in the disk cache have the columns after the transforms.
     is_parquet = part.source and part.source.scan.format == "parquet" and part.cache != "disk"
-    if stage.stage == READ and is_parquet and not part.columns:
+    if stage.stage == READ and is_parquet and not part.spec.read.columns:
         yield "read.columns with those that are used"
     if stage.stage == READ or function:
         yield from cache_for(part, means, is_transforming=function is not None)

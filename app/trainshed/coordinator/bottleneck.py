@@ -175,7 +175,7 @@ class _Case:
             said = f"the cache of {filled.name} was filled, once for all epochs: "
             said += f"more data.cpus than {self.means.cpus} fill it sooner"
             return StageKey(filled.name, READ), f"{seconds}, while {said}"
-        if self.plan.shuffle.mode == "global" and not self.plan.is_found_in_memory:
+        if self.plan.spec.shuffle.mode == "global" and not self.plan.is_found_in_memory:
             said = "mode: global reads and sorts all rows in each epoch before its first batch"
             advice = ["mode: blocks with a bufferSize", *cache_for(self.plan, self.means)]
             return self._key(READ), f"{seconds}, for {said}: set {', or '.join(advice)}"
@@ -217,7 +217,7 @@ class _Case:
 
     def uneven(self) -> tuple[StageKey, str]:
         """Return the remaining case: batches are fast enough on average, but uneven."""
-        ahead = self.plan.feed.prefetch_batches
+        ahead = self.plan.spec.feed.prefetch_batches
         said = f"batches come fast enough, but unevenly: set feed.prefetchBatches to {2 * ahead}"
         if not ahead:
             said = "each batch is made when it is asked for: set feed.prefetchBatches to 2"
@@ -236,7 +236,7 @@ class _Case:
             yield "set cache: objects, with which the data's CPUs augment"
         elif stage.stage == TRANSFER:
             yield "have data.placement name the workers' nodes"
-        elif not plan.feed.prefetch_batches:
+        elif not plan.spec.feed.prefetch_batches:
             yield "set feed.prefetchBatches to 2"
         else:
             yield "train with more workers"

@@ -144,7 +144,7 @@ def lanes_of(plan: DatasetPlan, spent: Spending, means: Means) -> list[StageRate
     of_data = {key: each for key, each in stages.items() if key not in of_worker}
     made = spent.get(StageKey(plan.name, DEAL), NOTHING).rows
     who = "CPU for data" if means.cpus == 1 else "CPUs for data"
-    takers = 1 if plan.split else means.workers  # a row that all get is made once
+    takers = 1 if plan.spec.split else means.workers  # a row that all get is made once
     threads = "worker's thread" if means.workers == 1 else "workers' threads"
     stage_rates = [
         StageRate(of_data, made, means.cpus, who, "data.cpus", plan.task_cpus, takers),

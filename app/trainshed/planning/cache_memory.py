@@ -49,15 +49,15 @@ class CachedDataset:
 
 def kept_of(plan: DatasetPlan, num_workers: int, batch_size: int) -> CachedDataset | None:
     """Return the cached rows of a dataset; None if only its function tells their size."""
-    size, mode = plan.size, plan.shuffle.mode
+    size, mode = plan.size, plan.spec.shuffle.mode
     # The size of a mix is that of an epoch; how many rows a transform leaves nobody can guess, but
     # one that makes more makes them of all.
-    rows = (plan.rows_per_epoch if plan.parts else None) or plan.likely_rows
+    rows = (plan.spec.rows_per_epoch if plan.parts else None) or plan.likely_rows
     if plan.changes_rows and plan.growth == 1.0:
         rows = None
     if size is None or rows is None:
         return None
-    part = 1.0 if mode == "global" or not plan.split else 1.0 / num_workers
+    part = 1.0 if mode == "global" or not plan.spec.split else 1.0 / num_workers
     worker = size.part(part)
     if plan.cache != "workers":
         held = WINDOWS * _window_rows(plan, num_workers, batch_size)
@@ -73,7 +73,7 @@ def _window_rows(plan: DatasetPlan, num_workers: int, batch_size: int) -> int:
     """Return the rows of a window of all workers, or of each where each gets all rows."""
     if not plan.shuffle_buffer_rows:
         return 0
-    step = batch_size if plan.split else share(batch_size, num_workers, 0)
+    step = batch_size if plan.spec.split else share(batch_size, num_workers, 0)
     return step * span_of(plan.shuffle_buffer_rows, step)
 
 

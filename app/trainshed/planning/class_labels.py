@@ -38,7 +38,7 @@ def label_notes(plans: Mapping[str, DatasetPlan]) -> Iterator[str]:
 
 def few_labels_met(plan: DatasetPlan) -> Iterator[str]:
     """Yield that few labels meet in a batch, if rows are sorted by label and mixed too little."""
-    mode, buffer, labels = plan.shuffle.mode, plan.shuffle_buffer_rows, plan.num_sorted_labels
+    mode, buffer, labels = plan.spec.shuffle.mode, plan.shuffle_buffer_rows, plan.num_sorted_labels
     if plan.source is None or mode == "global":
         return
     share = min(1.0, buffer / max(1, plan.source.about_rows))
@@ -91,5 +91,5 @@ def _classes_of(plan: DatasetPlan) -> Sequence[str]:
     """Return what the labels of a dataset mean, by number; of a mix, what those of a part do."""
     if plan.parts:
         return next(filter(None, map(_classes_of, plan.parts)), ())
-    is_read = not plan.columns or "label" in plan.columns
+    is_read = not plan.spec.read.columns or "label" in plan.spec.read.columns
     return plan.source.scan.classes if plan.source and is_read else ()

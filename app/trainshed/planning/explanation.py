@@ -69,7 +69,7 @@ def explain_lines(
 
 def _steps(plan: DatasetPlan, batch_size: int, num_workers: int, storage: str) -> Iterator[str]:
     yield from _reading(plan)
-    if plan.shuffle.mode == "files":
+    if plan.spec.shuffle.mode == "files":
         yield "shuffle   files, in a new order each epoch"
     for function in plan.transforms:
         yield f"transform {function.use} ({_kind(function)})"
@@ -89,30 +89,30 @@ def _steps(plan: DatasetPlan, batch_size: int, num_workers: int, storage: str) -
     yield from _memory(plan, num_workers, batch_size)
     yield from _mixing(plan)
     share = "each worker gets its share of the rows"
-    yield f"split     {share if plan.split else 'each worker gets all rows'}"
-    if plan.rows_per_epoch:
-        yield f"epoch     {plan.rows_per_epoch} rows; the next epoch continues after them"
+    yield f"split     {share if plan.spec.split else 'each worker gets all rows'}"
+    if plan.spec.rows_per_epoch:
+        yield f"epoch     {plan.spec.rows_per_epoch} rows; the next epoch continues after them"
     for function in plan.augments:
         where = "in the worker" if plan.augments_in_worker else "on the data's CPUs"
         yield f"augment   {function.use} {where}"
     if plan.epoch_rows is not None:
-        last, split = plan.feed.last_batch, plan.split
+        last, split = plan.spec.feed.last_batch, plan.spec.split
         steps = training_steps(plan.epoch_rows, batch_size, num_workers, last, split).count
         yield f"batch     {steps} steps of {batch_size} rows over {num_workers} workers"
     if plan.collate:
         yield f"collate   {plan.collate.use} in the worker"
-    casts = "".join(f", {name} as {dtype}" for name, dtype in plan.feed.dtypes.items())
-    yield f"feed      prefetched batches {plan.feed.prefetch_batches}{casts}"
+    casts = "".join(f", {name} as {dtype}" for name, dtype in plan.spec.feed.dtypes.items())
+    yield f"feed      prefetched batches {plan.spec.feed.prefetch_batches}{casts}"
 
 
 def _mixing(plan: DatasetPlan) -> Iterator[str]:
     """Yield the shuffle of the rows after the cache."""
-    if plan.shuffle.mode in ("blocks", "global"):
-        yield f"shuffle   {plan.shuffle.mode}, in a new order each epoch"
+    if plan.spec.shuffle.mode in ("blocks", "global"):
+        yield f"shuffle   {plan.spec.shuffle.mode}, in a new order each epoch"
     if rows := plan.shuffle_buffer_rows:
         yield f"shuffle   buffers of {rows} rows over all workers, in a new order each epoch"
     if plan.shuffle_reason:
-        yield f"shuffle   mode {plan.shuffle.mode} was chosen: {plan.shuffle_reason}"
+        yield f"shuffle   mode {plan.spec.shuffle.mode} was chosen: {plan.shuffle_reason}"
 
 
 def _by_one_task(use: Function) -> str:
@@ -151,7 +151,7 @@ def _columns(plan: DatasetPlan, source: Source) -> Iterator[str]:
     if source.schema is None:
         return
     unasked = source.scan.unasked
-    names = plan.columns or [name for name in source.schema.names if name not in unasked]
+    names = plan.spec.read.columns or [name for name in source.schema.names if name not in unasked]
     said = []
     for name in names[:MOST_COLUMNS]:
         kind = say_stored(source.schema.field(name))

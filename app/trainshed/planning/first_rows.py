@@ -267,7 +267,9 @@ def _transformed(
         bare = replace(draft, transforms=())
         read = _sampled(draft, fragment, lambda: _good_rows(bare, fragment, rows, []))
     else:
-        read = _sampled(draft, fragment, lambda: read_sample(scan, fragment, draft.columns, rows))
+        read = _sampled(
+            draft, fragment, lambda: read_sample(scan, fragment, draft.spec.read.columns, rows)
+        )
         begun = time.perf_counter()
         columns = _sampled(draft, fragment, lambda: transform(read, draft.transforms))
         seconds = time.perf_counter() - begun
@@ -349,7 +351,7 @@ def _check_columns(draft: DatasetPlan, columns: Columns, takes: Takes) -> None:
             problems.append(Problem(f"{draft.field}: column {name}", f"values of {kind}", expected))
     problems += [
         Problem(f"{draft.field}.feed.dtypes.{name}", "no such column", one_of(name, columns))
-        for name in draft.feed.dtypes
+        for name in draft.spec.feed.dtypes
         if name not in (*columns, ALL_COLUMNS)
     ]
     if problems:

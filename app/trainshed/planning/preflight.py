@@ -364,7 +364,7 @@ def _neighbour_notes(dataset: DatasetSpec, field: str) -> Iterator[str]:
 
 def _check_batch(spec: TrainingRunSpec, plans: Mapping[str, DatasetPlan]) -> None:
     plan = plans.get("train")
-    if plan is None or plan.epoch_rows is None or plan.feed.last_batch == "keep":
+    if plan is None or plan.epoch_rows is None or plan.spec.feed.last_batch == "keep":
         return
     if not FRAMEWORKS[spec.framework].has_batches:
         return

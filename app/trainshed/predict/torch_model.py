@@ -83,6 +83,6 @@ class TorchPredictor:
 def number_tensors(plan: DatasetPlan, columns: Columns) -> dict[str, torch.Tensor]:
     """Return the columns of numbers as training has them; texts and bytes name rows."""
     numbers = {name: each for name, each in columns.items() if each.dtype.kind in _NUMBERS}
-    dtypes = {column: getattr(torch, name) for column, name in plan.feed.dtypes.items()}
+    dtypes = {column: getattr(torch, name) for column, name in plan.spec.feed.dtypes.items()}
     ids = np.arange(num_rows(columns), dtype=np.int64)
     return to_tensors(plan, dtypes, (numbers, ids))

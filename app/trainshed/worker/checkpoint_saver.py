@@ -149,7 +149,7 @@ class CheckpointSaver:
             data=data,
             objects=tracked.objects(),
             positions=self.dataset_positions(),
-            shuffle={name: plan.shuffle.mode for name, plan in self._job.plans.items()},
+            shuffle={name: plan.spec.shuffle.mode for name, plan in self._job.plans.items()},
             buffer_rows={name: plan.shuffle_buffer_rows for name, plan in self._job.plans.items()},
             columns={name: dict(plan.column_types) for name, plan in self._job.plans.items()},
             prediction=self.prediction,

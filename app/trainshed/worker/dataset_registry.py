@@ -141,7 +141,7 @@ class DatasetRegistry:
 
     def _step_gone_on(self, name: str, position: Position | DatasetPosition, before: int) -> int:
         plan, step = self._job.plans[name], position.step_in_epoch
-        if plan.split:
+        if plan.spec.split:
             return step
         spec = self._job.spec
         shift = window_shift(plan, spec.seed, position.epoch)
@@ -162,6 +162,6 @@ class DatasetRegistry:
         at = self.passing(name, "train", position)
         if plan.epoch_rows is not None:
             return steps_for(plan, at, plan.epoch_rows).count * self._job.spec.epochs
-        if plan.steps == "known":
+        if plan.spec.steps == "known":
             return self.feed(name).steps(at).count * self._job.spec.epochs
         return None

@@ -156,9 +156,9 @@ def test_a_resumed_run_keeps_the_shuffle_that_was_chosen_when_it_began(tmp_path:
 
     again = make_shuffled(tmp_path)
 
-    assert again.plans["train"].shuffle == blocks
+    assert again.plans["train"].spec.shuffle == blocks
     resume.check_same_run(again)
-    assert make_shuffled(tmp_path, fresh=True).plans["train"].shuffle.mode == "global"
+    assert make_shuffled(tmp_path, fresh=True).plans["train"].spec.shuffle.mode == "global"
 
 
 def test_a_cache_of_workers_is_refused_for_a_run_that_began_with_blocks(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_run_that_began_with_an_earlier_release_stays_unshuffled(tmp_path: Pat
 
     again = make_shuffled(tmp_path)
 
-    assert again.plans["train"].shuffle.mode == "none"
+    assert again.plans["train"].spec.shuffle.mode == "none"
     resume.check_same_run(again)
 
 

@@ -121,6 +121,11 @@ def make_plan(
     )
 
 
+def with_fields(plan: DatasetPlan, **fields: object) -> DatasetPlan:
+    """Return the plan with other fields of the spec."""
+    return replace(plan, spec=plan.spec.model_copy(update=fields))
+
+
 def make_mix(parts: Mapping[str, tuple[DatasetPlan, float]], **fields: JsonValue) -> DatasetPlan:
     """Return the plan of the dataset `train` that mixes others; `fields` are those of the spec."""
     plans = {name: replace(plan, name=name) for name, (plan, _) in parts.items()}

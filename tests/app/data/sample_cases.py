@@ -195,8 +195,8 @@ def check_feeding(sample: Sample) -> None:
         "late": torch.int64,
     }
     plans, data = sample.plans, sample.run.spec.data
-    assert (plans["train"].feed.prefetch_batches, data.placement, data.cpus) == (10, "cpu", 2)
-    assert (plans["train"].split, plans["valid"].split) == (True, False)
+    assert (plans["train"].spec.feed.prefetch_batches, data.placement, data.cpus) == (10, "cpu", 2)
+    assert (plans["train"].spec.split, plans["valid"].spec.split) == (True, False)
     datasets(train=flown(), valid=flown(4, first=20))(sample)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.app.data.builders_plan import FUNCTIONS, make_mix, make_plan, write_rows
+from tests.app.data.builders_plan import FUNCTIONS, make_mix, make_plan, with_fields, write_rows
 from trainshed.data.sampler.dataset_plan import DatasetPlan
 from trainshed.data.sampler.description import MOST_FILES, Described, describe, keep_order
 from trainshed.data.sampler.file_tables import FileTable
@@ -221,7 +221,7 @@ def test_counts_hold_at_the_end_of_an_epoch_that_ends_within_a_pass(tmp_path: Pa
     """As `rowsPerEpoch` has it: rows of the pass under way would come twice, or never."""
     write_rows(tmp_path, [[8]])
     for rows, holds in ((4, True), (None, False)):
-        plan = replace(make_plan(tmp_path), rows_per_epoch=rows)
+        plan = with_fields(make_plan(tmp_path), rows_per_epoch=rows)
         going_on, _ = keep_order({plan.name: plan}, described(plan), mid_pass={plan.name: False})
         kept = going_on[plan.name].kept
         assert kept

@@ -17,6 +17,7 @@ from tests.app.data.builders_plan import (
     make_pass,
     make_plan,
     shuffles,
+    with_fields,
     write_rows,
 )
 from trainshed.data.loader.batches import Feed
@@ -286,7 +287,7 @@ def test_rows_that_values_choose_by_now_are_refused_in_the_middle_of_an_epoch(
 
 
 def test_each_worker_sees_all_rows_of_a_pass_that_counts_them(folder: Path) -> None:
-    plan = replace(planned(folder, "blocks and a buffer", "keep"), split=False)
+    plan = with_fields(planned(folder, "blocks and a buffer", "keep"), split=False)
     for rank in (0, 1, 2):
         at = make_pass(world_size=3, batch_size=BATCH)
 

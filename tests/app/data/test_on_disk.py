@@ -12,7 +12,14 @@ import pytest
 import ray
 from pydantic import JsonValue
 
-from tests.app.data.builders_plan import FUNCTIONS, MemoryBlocks, make_pass, make_plan, write_rows
+from tests.app.data.builders_plan import (
+    FUNCTIONS,
+    MemoryBlocks,
+    make_pass,
+    make_plan,
+    with_fields,
+    write_rows,
+)
 from tests.app.ray_head import start_here
 from trainshed.data.loader.arrow_blocks import from_block
 from trainshed.data.loader.batches import Feed
@@ -94,7 +101,7 @@ def planned(folder: Path, mode: str = "none", **fields: JsonValue) -> DatasetPla
 
 
 def expected(plan: DatasetPlan, at: EpochPass) -> list[Row]:
-    streamed = replace(plan, cache="none", steps="known")
+    streamed = replace(with_fields(plan, steps="known"), cache="none")
     rows: list[Row] = []
     for batch in Feed(streamed, MemoryBlocks(streamed, 0), 0).batches(at):
         ids = batch.tensors["id"].tolist()
@@ -169,7 +176,9 @@ def test_an_attempt_with_other_files_of_code_makes_all_files(
 
 def test_rows_of_other_columns_are_made_again(folder: Path, tmp_path: Path) -> None:
     Here(planned(folder), DiskCache(Disk(tmp_path / "1"))).counts()
-    other = replace(planned(folder), columns=("id",))
+    plan = planned(folder)
+    read = plan.spec.read.model_copy(update={"columns": ("id",)})
+    other = with_fields(plan, read=read)
 
     Here(other, DiskCache(Disk(tmp_path / "2"), (Disk(tmp_path / "1"),))).counts()
 

@@ -287,7 +287,7 @@ def shuffled_by_default(home: Path, **spec: JsonValue) -> list[str]:
         **{"train": "tests.app.processes:children", "data": {"datasets": datasets}, **spec}
     )
     plans = prepare(run, RunLocation(Disk(home))).plans
-    return [plans[name].shuffle.mode for name in ("train", "valid")]
+    return [plans[name].spec.shuffle.mode for name in ("train", "valid")]
 
 
 def test_only_the_dataset_that_trains_is_shuffled_by_default(home: Path) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from tests.app.checkpoint.wrapped_training import EPOCHS, make_jobs, with_spec
+from tests.app.data.builders_plan import with_fields
 from trainshed.checkpoint.manifest import DatasetPosition, Position
 from trainshed.worker.dataset_registry import DatasetRegistry
 
@@ -49,7 +50,7 @@ def test_steps_are_the_same_for_any_number_of_workers(feeds: DatasetRegistry) ->
 def test_where_each_worker_gets_all_rows_fewer_go_on_at_the_step_before(
     feeds: DatasetRegistry,
 ) -> None:
-    plans = {name: replace(plan, split=False) for name, plan in feeds._job.plans.items()}
+    plans = {name: with_fields(plan, split=False) for name, plan in feeds._job.plans.items()}
     whole = replace(with_spec(feeds._job, batch_size=12), plans=plans)
     two = DatasetRegistry(whole, NO_COORDINATOR, 0, world_size=2, group=3)
 
@@ -61,7 +62,7 @@ def test_where_each_worker_gets_all_rows_fewer_go_on_at_the_step_before(
 
 def test_datasets_beside_the_steps_are_resumed_at_their_own_steps(feeds: DatasetRegistry) -> None:
     plan = feeds._job.plans["train"]
-    plans = {"train": plan, "shared": plan, "whole": replace(plan, split=False)}
+    plans = {"train": plan, "shared": plan, "whole": with_fields(plan, split=False)}
     two = DatasetRegistry(
         replace(with_spec(feeds._job, batch_size=12), plans=plans), NO_COORDINATOR, 0, 2, group=3
     )

@@ -167,7 +167,7 @@ class Feed:
         steps = steps_for(self.plan, at, self.rows)
         self._check_mixed()
         if at.kind == "train" and not steps.count:
-            rows = self.plan.rows_per_epoch or self.rows
+            rows = self.plan.spec.rows_per_epoch or self.rows
             raise DataError(too_few(self.plan, at, rows))
         return steps
 
@@ -201,7 +201,7 @@ class Feed:
             stage: called there with each batch; returns the batch to yield.
             most_parts: maximum number of parts of a batch, which are collated separately.
         """
-        depth = self.plan.feed.prefetch_batches
+        depth = self.plan.spec.feed.prefetch_batches
         made = self._batches(self._numbered(at), most_parts)
         if at.kind == "train" and at.following is None:  # else the next epoch reuses the memory
             made = lent_for(made)
@@ -250,7 +250,7 @@ class Feed:
 
     def _batches(self, at: EpochPass, most_parts: int) -> Iterator[Batch]:
         plan = self.plan
-        dtypes = {column: getattr(torch, name) for column, name in plan.feed.dtypes.items()}
+        dtypes = {column: getattr(torch, name) for column, name in plan.spec.feed.dtypes.items()}
         for given in self._steps(at):
             if plan.collate is None:
                 tensors = to_tensors(plan, dtypes, given.table)

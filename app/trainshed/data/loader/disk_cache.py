@@ -130,7 +130,7 @@ def _identity(plan: DatasetPlan) -> str:
     made_of = [
         source.fingerprint if source else repr(plan.use),
         repr(source.scan if source else None),
-        repr(plan.columns),
+        repr(plan.spec.read.columns),
         repr(plan.transforms),
     ]
     return hashlib.sha256(json.dumps(made_of).encode()).hexdigest()

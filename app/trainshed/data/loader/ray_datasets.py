@@ -298,7 +298,7 @@ def _turn_rows(
         sizes: of tasks and blocks.
         task_rows: maximum rows of a task.
     """
-    if plan.shuffle.mode == "global" and plan.source:
+    if plan.spec.shuffle.mode == "global" and plan.source:
         # A block is a task of the sort: as many as there are fragments, as Ray would choose.
         block_rows = rows / max(1, len(plan.source.fragments))
         turn_rows = world_size * min(block_rows, TASK_BYTES / plan.row_bytes)

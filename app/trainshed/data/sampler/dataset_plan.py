@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.file_tables import Source
     from trainshed.data.sampler.permutation import Indices
     from trainshed.data.sampler.sizes import CacheMemory
-    from trainshed_api.v1alpha1 import DatasetSpec, FeedSpec
+    from trainshed_api.v1alpha1 import DatasetSpec
 
 Cache = Literal["none", "objects", "workers", "disk"]
 
@@ -71,16 +71,13 @@ class DatasetPlan:
 
     Args:
         name: as the training function requests it.
+        spec: as the TrainingRun has it, but with the chosen shuffle, never mode `auto`.
         source: the files; None if a function makes the dataset.
         use: that function.
-        columns: to read; empty for all.
         transforms: in order.
         augments: in order.
         cache: where transformed rows are stored.
         reason: for this cache.
-        shuffle: mode and buffer; never mode `auto`.
-        split: whether each worker gets its share only.
-        feed: how batches reach the function.
         num_bytes: size of all transformed rows, from the first ones alone; None if unknown.
         size: of all transformed rows, from rows at many positions; for groups of the rows that
             enter them; None if unknown.
@@ -89,11 +86,9 @@ class DatasetPlan:
         kept: from that checkpoint; None without one.
         parts: the datasets that it mixes; empty if it reads rows itself.
         weights: of each of them.
-        rows_per_epoch: if an epoch is not all rows once.
         changes_rows: whether transforms or skipped bad records change the number of rows.
         growth: rows that transforms make of one, from a sample; 1 if no more.
         row_seconds: of the transforms per row, from a sample.
-        steps: whether the number of steps is needed before the first one.
         may_learn: whether training can start without it.
         bad_record_limit: maximum number of skipped bad rows; None if the first ends the run.
         tell: called with bad records; set by the reader.
@@ -106,16 +101,13 @@ class DatasetPlan:
     """
 
     name: str
+    spec: DatasetSpec
     source: Source | None
     use: Function | None
-    columns: tuple[str, ...]
     transforms: tuple[Function, ...]
     augments: tuple[Function, ...]
     cache: Cache
     reason: str
-    shuffle: ShuffleSpec
-    split: bool
-    feed: FeedSpec
     num_bytes: int | None
     size: Size | None
     read_bytes: float = 0.0
@@ -123,11 +115,9 @@ class DatasetPlan:
     kept: OrderFingerprint | None = None
     parts: tuple[DatasetPlan, ...] = ()
     weights: tuple[float, ...] = ()
-    rows_per_epoch: int | None = None
     changes_rows: bool = False
     growth: float = 1.0
     row_seconds: float = 0.0
-    steps: Literal["learned", "known"] = "learned"
     may_learn: bool = False
     bad_record_limit: int | None = None
     tell: Tell | None = None
@@ -163,12 +153,12 @@ class DatasetPlan:
     @property
     def epoch_rows(self) -> int | None:
         """Return the rows of an epoch; None if only running a function tells."""
-        return self.rows_per_epoch or self.rows
+        return self.spec.rows_per_epoch or self.rows
 
     @property
     def spans_epochs(self) -> bool:
         """Return whether an epoch begins where the previous one ended, not at a first row."""
-        return bool(self.parts) or self.rows_per_epoch is not None
+        return bool(self.parts) or self.spec.rows_per_epoch is not None
 
     @property
     def has_row_counts(self) -> bool:
@@ -215,8 +205,8 @@ class DatasetPlan:
     def is_learned(self) -> bool:
         """Return whether the first pass counts the rows, with steps of unknown number."""
         streams = self.source is not None and not self.has_row_counts and not self.is_filled
-        in_turn = self.shuffle.mode != "global" and self.rows_per_epoch is None
-        return streams and in_turn and self.may_learn and self.steps == "learned"
+        in_turn = self.spec.shuffle.mode != "global" and self.spec.rows_per_epoch is None
+        return streams and in_turn and self.may_learn and self.spec.steps == "learned"
 
     @cached_property
     def counts(self) -> Indices:
@@ -245,7 +235,7 @@ class DatasetPlan:
     @cached_property
     def collate(self) -> Function | None:
         """Return the function of `feed.collate`; None for tensors by column."""
-        named = self.feed.collate
+        named = self.spec.feed.collate
         return function_of(named, f"{self.field}.feed.collate") if named else None
 
     @property
@@ -260,7 +250,7 @@ class DatasetPlan:
     @property
     def shuffle_buffer_rows(self) -> int:
         """Return the rows of the shuffle buffer, of all workers together; 0 for none."""
-        mode, rows = self.shuffle.mode, self.shuffle.buffer_size
+        mode, rows = self.spec.shuffle.mode, self.spec.shuffle.buffer_size
         if mode == "global" or (mode != "local" and rows == LOCAL_BUFFER):
             return 0  # shuffled already, or no shuffle
         return rows
@@ -292,7 +282,7 @@ class DatasetPlan:
     @property
     def is_found_in_memory(self) -> bool:
         """Return whether workers find an epoch's rows in memory; otherwise they are streamed."""
-        in_objects = self.cache == "objects" and self.shuffle.mode == "global"
+        in_objects = self.cache == "objects" and self.spec.shuffle.mode == "global"
         return in_objects or self.cache == "workers"
 
     @property
@@ -373,26 +363,21 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
         cache, reason = _best_cache(spec, size, memory, num_workers, is_mixed=is_mixed)
     return DatasetPlan(
         name=name,
+        spec=spec,
         source=source,
         use=_use(spec, field),
-        columns=spec.read.columns,
         transforms=with_types(transforms, sample.types),
         augments=with_types(augments, sample.augmented_types),
         cache=cache,
         reason=reason,
-        shuffle=spec.shuffle,
-        split=spec.split,
-        feed=spec.feed,
         num_bytes=num_bytes,
         size=size,
         read_bytes=sample.read_bytes,
-        rows_per_epoch=spec.rows_per_epoch,
         changes_rows=skips_bad or changes_rows or not sample.keeps_rows,
         growth=sample.growth,
         row_seconds=sample.row_seconds,
         shuffle_reason=why,
         num_sorted_labels=sample.num_sorted_labels,
-        steps=spec.steps,
         may_learn=may_learn and not is_mixed,
         bad_record_limit=spec.bad_record_limit if skips_bad else None,
         task_cpus=spec.task.cpus,
@@ -424,21 +409,17 @@ def plan_mix(name: str, spec: DatasetSpec, plans: Mapping[str, DatasetPlan]) -> 
         raise SpecError(problems)
     return DatasetPlan(
         name=name,
+        spec=spec.model_copy(update={"shuffle": _named(spec.shuffle)}),
         source=None,
         use=None,
-        columns=(),
         transforms=(),
         augments=(),
         cache="none",
         reason="each part of a mix has its own cache",
-        shuffle=_named(spec.shuffle),
-        split=spec.split,
-        feed=spec.feed,
         num_bytes=None,
         size=_mixed_size(parts, tuple(weights.values()), spec.rows_per_epoch),
         parts=parts,
         weights=tuple(weights.values()),
-        rows_per_epoch=spec.rows_per_epoch,
         task_cpus=max(part.task_cpus for part in parts),
         task_memory=max((part.task_memory or 0 for part in parts), default=0) or None,
     )

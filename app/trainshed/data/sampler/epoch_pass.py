@@ -125,10 +125,12 @@ def steps_for(plan: DatasetPlan, at: EpochPass, rows: int) -> BatchLayout:
         return exact_steps(rows, at.batch_size, at.world_size)
     if at.kind == "whole":
         return whole_steps(rows, at.batch_size, at.world_size)
-    rows = plan.rows_per_epoch or rows
+    rows = plan.spec.rows_per_epoch or rows
     if at.kind == "even":
-        return even_steps(rows, at.batch_size, at.world_size, plan.split)
-    steps = training_steps(rows, at.batch_size, at.world_size, plan.feed.last_batch, plan.split)
+        return even_steps(rows, at.batch_size, at.world_size, plan.spec.split)
+    steps = training_steps(
+        rows, at.batch_size, at.world_size, plan.spec.feed.last_batch, plan.spec.split
+    )
     if plan.order == SAME_SLOTS or not plan.shuffle_buffer_rows:
         return steps
     return replace(steps, rotation=at.seed)  # the same in all epochs: ranks may keep their rows
@@ -136,7 +138,7 @@ def steps_for(plan: DatasetPlan, at: EpochPass, rows: int) -> BatchLayout:
 
 def shuffle_mode(plan: DatasetPlan, at: EpochPass) -> str:
     """Return the effective shuffle of a pass."""
-    return "none" if at.in_file_order else plan.shuffle.mode
+    return "none" if at.in_file_order else plan.spec.shuffle.mode
 
 
 def order_of(plan: DatasetPlan, at: EpochPass, *counts: Indices) -> EpochPermutation | MixedOrder:
@@ -157,9 +159,9 @@ def order_of(plan: DatasetPlan, at: EpochPass, *counts: Indices) -> EpochPermuta
     sizes = tuple(int(each.sum()) for each in counts)
     if at.in_file_order:
         return MixedOrder(Concatenated(sizes), bases, sizes, sum(sizes), begin=0)
-    rows = plan.rows_per_epoch or sum(sizes)
+    rows = plan.spec.rows_per_epoch or sum(sizes)
     # The rest of the rows starts the next epoch; it does not depend on the number of ranks.
-    taken = rows if plan.feed.last_batch == "keep" else rows - rows % at.batch_size
+    taken = rows if plan.spec.feed.last_batch == "keep" else rows - rows % at.batch_size
     pattern = Interleave(plan.weights or (1.0,))
     return MixedOrder(pattern, bases, sizes, rows, at.epoch * taken)
 
@@ -173,7 +175,7 @@ def part_of(plan: DatasetPlan, part: DatasetPlan, at: EpochPass) -> EpochPass:
 
 def is_mixed(plan: DatasetPlan, at: EpochPass) -> bool:
     """Return whether a pass has rows of several datasets, or not all rows of one."""
-    return bool(plan.parts) or (plan.rows_per_epoch is not None and not at.in_file_order)
+    return bool(plan.parts) or (plan.spec.rows_per_epoch is not None and not at.in_file_order)
 
 
 def _own_order(plan: DatasetPlan, at: EpochPass, epoch: int, counts: Indices) -> EpochPermutation:

@@ -99,7 +99,7 @@ def _typed(plan: DatasetPlan, name: str, array: Array, ids: Indices) -> Array:
 
     ids: (rows,) positions in the dataset.
     """
-    dtypes = plan.feed.dtypes
+    dtypes = plan.spec.feed.dtypes
     wanted = dtype_for(name, dtypes)
     if wanted is None:
         return array

@@ -75,8 +75,8 @@ def check_dtype(
     Raises:
         DataError: naming the column, the row and the value.
     """
-    wanted = dtype_for(name, plan.feed.dtypes)
+    wanted = dtype_for(name, plan.spec.feed.dtypes)
     if wanted and (misfit := find_misfit(array, wanted)):
-        key = name if name in plan.feed.dtypes else ALL_COLUMNS
+        key = name if name in plan.spec.feed.dtypes else ALL_COLUMNS
         at = place(plan, int(ids[misfit.row]))
         raise DataError(f"{plan.field}.feed.dtypes.{key}: column {name}, {at}: {misfit}")

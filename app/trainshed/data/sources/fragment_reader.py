@@ -95,7 +95,7 @@ def reading(plan: DatasetPlan, seed: int = 0, epoch: int | None = None) -> Readi
     scan = plan.source.scan if plan.source else Scan()  # unused for a function's rows
     return Reading(
         plan.field,
-        plan.columns,
+        plan.spec.read.columns,
         plan.transforms,
         plan.augments,
         plan.chunk_rows,
