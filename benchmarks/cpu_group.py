@@ -39,7 +39,6 @@ def main() -> None:
         Figure("data wait, epochs 2 and 3", "%", samples.of("ours", "later"), None, least),
         Figure("first batch of epoch 1", "s", samples.of("ours", "cold")),
         Figure("first batch of epochs 2 and 3", "s", samples.of("ours", "warm")),
-        Figure("the rows of a step, on the worker's own core", "ms", samples.of("ours", "alone")),
     ]
     publish("cpu_group", figures, samples, given)
 
@@ -53,7 +52,7 @@ def ours(case: Case, folder: Path) -> Sample:
         "pause": STEP_SECONDS,
     }
     found = json.loads(output_of("benchmarks.ours.grouped", folder, options, timeout_seconds=600))
-    return waits_of(found["apart"]) | {"alone": 1000 * alone(found["alone"])}
+    return waits_of(found)
 
 
 def waits_of(epochs: list[dict[str, float]]) -> Sample:
@@ -68,12 +67,6 @@ def waits_of(epochs: list[dict[str, float]]) -> Sample:
         "cold": epochs[0]["firstSeconds"],
         "warm": first / len(later),
     }
-
-
-def alone(epochs: list[dict[str, float]]) -> float:
-    """Return the seconds of a step of a worker that prepares its rows itself, without the sleep."""
-    steps = sum(epoch["steps"] - 1 for epoch in epochs)
-    return sum(epoch["waitedSeconds"] for epoch in epochs) / steps
 
 
 if __name__ == "__main__":

@@ -11,26 +11,19 @@ from benchmarks.plain.program import start
 
 STORE_BYTES = 2**29
 APART = "streamed, 2 CPUs"
-ALONE = "torch, 0 processes"
 LABELS = (("side", "data"),)
 
 
-def main(
-    *, listed: str, folder: str, epochs: int, pause: float
-) -> dict[str, list[dict[str, float]]]:
-    """Measure one case: apart, with a pause after each batch, and on the worker's own core."""
+def main(*, listed: str, folder: str, epochs: int, pause: float) -> list[dict[str, float]]:
+    """Return the epoch times of one case, with a pause after each batch."""
     (case,) = read_cases(listed)
     with feeding.nodes(["train", "data"], STORE_BYTES):
         ranks = feeding.ranks_on(["train"])
         apart = prepared(case, case.folder, WAYS[APART], epochs, Path(folder))
-        alone = prepared(case, case.folder, WAYS[ALONE], 1, Path(folder))
         client = start_for(apart)
         warm = prepared(case, case.folder, WAYS[APART], 1, Path(folder))
         epochs_of(warm, client, ranks, labels=LABELS)
-        return {
-            "apart": epochs_of(apart, client, ranks, labels=LABELS, pause=pause),
-            "alone": epochs_of(alone, client, ranks),
-        }
+        return epochs_of(apart, client, ranks, labels=LABELS, pause=pause)
 
 
 if __name__ == "__main__":
