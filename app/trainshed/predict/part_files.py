@@ -8,7 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import shutil
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,18 +29,6 @@ _IDENTITY = "identity"
 _GROUP_ROWS = 2**16
 
 
-class PartFormat(Protocol):
-    """A format of the output."""
-
-    def write(self, tables: Iterable[Columns], file: Path) -> int:
-        """Write a part and return its rows."""
-        ...
-
-    def join(self, parts: Sequence[Path], file: Path) -> None:
-        """Write one file with the rows of all parts."""
-        ...
-
-
 class PartFiles:
     """The parts of an output file.
 
@@ -56,7 +44,7 @@ class PartFiles:
 
     def __init__(self, file: Path, identity: str, schema: pa.Schema | None) -> None:
         self._file = file
-        self._format = _format_of(file, schema)
+        self._format = part_format(str(file), schema)
         self._folder = file.with_name(f"{file.name}.parts")
         self._check_new()
         if not self._holds_parts():
@@ -193,8 +181,7 @@ class Parquet:
     def join(self, parts: Sequence[Path], file: Path) -> None:
         """Write one file with the rows of all parts, in types that hold the values of all."""
         filled = [part for part in parts if part.stat().st_size]
-        schemas = [pq.read_schema(part) for part in filled]
-        schema = with_texts(pa.unify_schemas(schemas, promote_options="permissive"))
+        schema = common_schema([pq.read_schema(part) for part in filled])
         with pq.ParquetWriter(file, schema, compression="zstd") as writer:
             for part in filled:
                 for table in _row_groups(part):
@@ -236,12 +223,22 @@ def rows_of(table: Columns) -> Iterator[Mapping[str, object]]:
         yield dict(zip(names, values, strict=True))
 
 
-def _format_of(file: Path, schema: pa.Schema | None) -> PartFormat:
-    if file.suffix == ".jsonl":
+def common_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
+    """Return types that hold the values of all parts."""
+    return with_texts(pa.unify_schemas(schemas, promote_options="permissive"))
+
+
+def part_format(output: str, schema: pa.Schema | None) -> JsonLines | Parquet:
+    """Return the format that the ending of an output names.
+
+    Raises:
+        SpecError: if it is another ending.
+    """
+    if output.endswith(".jsonl"):
         return JsonLines()
-    if file.suffix == ".parquet":
+    if output.endswith(".parquet"):
         return Parquet(schema)
-    raise SpecError([Problem("--output", str(file), "a file that ends with .jsonl or .parquet")])
+    raise SpecError([Problem("--output", output, "a name that ends with .jsonl or .parquet")])
 
 
 def _row_groups(part: Path) -> Iterator[pa.Table]:
