@@ -34,23 +34,36 @@ def access_options(command: Callable[..., None]) -> Callable[..., None]:
         access = find_access(address, token_file, headers, os.environ)
         command(access=access, **others)
 
+    return _add_access(with_access, "Default: RAY_ADDRESS, or http://localhost:8265.")
+
+
+def remote_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the same options to a command of this machine; its access is None without --address."""
+
+    @functools.wraps(command)
+    def with_access(
+        address: str | None, token_file: Path | None, headers: tuple[str, ...], **others: object
+    ) -> None:
+        access = find_access(address, token_file, headers, os.environ) if address else None
+        command(access=access, **others)
+
+    return _add_access(with_access, "Default: this machine.")
+
+
+def _add_access(command: Callable[..., None], default: str) -> Callable[..., None]:
     changed = click.option(
         "--header",
         "headers",
         multiple=True,
         metavar="'NAME: VALUE'",
         help="Header to send; may be repeated.",
-    )(with_access)
+    )(command)
     changed = click.option(
         "--token-file",
         type=click.Path(path_type=Path),
         help="File with the cluster's token. Default: RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH.",
     )(changed)
-    return click.option(
-        "--address",
-        metavar="URL",
-        help="Ray dashboard. Default: RAY_ADDRESS, or http://localhost:8265.",
-    )(changed)
+    return click.option("--address", metavar="URL", help=f"Ray dashboard. {default}")(changed)
 
 
 def kubernetes_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -9,8 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
+from trainshed.cli.cluster import remote_options
 from trainshed.cli.data_options import code_option, format_options
+from trainshed.cli.predict_on_ray import (
+    DEFAULT_WORKERS,
+    PredictionRequest,
+    predict_by_workers,
+    submit_prediction,
+)
 from trainshed.cli.printing import print_lines, print_table
 from trainshed.cli.run_location import is_address
 from trainshed_api.errors import Problem, SpecError
@@ -18,19 +26,12 @@ from trainshed_api.errors import Problem, SpecError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from trainshed.jobs.access import DashboardAccess
     from trainshed.predict.batch_prediction import BatchPrediction
     from trainshed.predict.trained_model import TrainedModel
     from trainshed_api.formats import FormatName
 
 BATCH_ROWS = 1024
-
-
-def _as_path(ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:  # noqa: ARG001 - a callback
-    """Return the path of the output; as a path, an address would name a folder `s3:`."""
-    if value and is_address(value):
-        expected = "a path on this machine. Write the file here, and copy it to the address"
-        raise SpecError([Problem("--output", value, expected)])
-    return Path(value) if value else None
 
 
 @click.command()
@@ -39,10 +40,8 @@ def _as_path(ctx: click.Context, param: click.Parameter, value: str | None) -> P
 @format_options
 @click.option(
     "--output",
-    type=click.Path(dir_okay=False),
-    callback=_as_path,
     metavar="FILE",
-    help="New file for all rows: .jsonl or .parquet.",
+    help="New file for all rows: .jsonl or .parquet. With --workers a folder or an address.",
 )
 @click.option("--scores", is_flag=True, help="Also the scores of all classes.")
 @click.option(
@@ -57,18 +56,29 @@ def _as_path(ctx: click.Context, param: click.Parameter, value: str | None) -> P
 )
 @code_option
 @click.option("--cpu", is_flag=True, help="Predict without a GPU.")
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help=f"Predict by workers of Ray. Default with --address: {DEFAULT_WORKERS}.",
+)
+@remote_options
+@click.pass_context
 def predict(  # noqa: PLR0913, PLR0917 - the options of a command
+    ctx: click.Context,
     run: str,
     source: str,
     form: FormatName | None,
     options: tuple[str, ...],
     columns: tuple[str, ...],
-    output: Path | None,
+    output: str | None,
     scores: bool,
     rows: int,
     batch_size: int,
     code: Path,
     cpu: bool,
+    workers: int | None,
+    access: DashboardAccess | None,
 ) -> None:
     """Predict the rows of SOURCE with the model of RUN.
 
@@ -76,22 +86,54 @@ def predict(  # noqa: PLR0913, PLR0917 - the options of a command
     checkpoint. SOURCE is a file, a folder or an address, read as the training data were, or one
     row as a JSON object. Without --output a terminal shows the first rows, and a pipe gets one
     JSON object a row. An interrupted command continues when it is run again.
+
+    With --workers, workers of Ray predict files of SOURCE at the same time, and --output is a new
+    folder. With --address this is a job of that Ray cluster.
     """
+    by_default = ctx.get_parameter_source("code") == ParameterSource.DEFAULT
+    request = PredictionRequest(
+        run, source, form, options, columns, scores, batch_size, None if by_default else code, cpu
+    )
+    if access is not None or workers is not None:
+        folder = _folder_of(request, output)
+        if access is None:
+            predict_by_workers(request, folder, workers or DEFAULT_WORKERS)
+            return
+        sys.exit(submit_prediction(request, folder, workers or DEFAULT_WORKERS, access))
+    _predict_here(request, output, rows)
+
+
+def _folder_of(request: PredictionRequest, output: str | None) -> str:
+    """Return the output of several workers."""
+    if output is None:
+        expected = "missing; expected a new folder that ends with .jsonl or .parquet"
+        raise SpecError([Problem("--output", None, expected)])
+    if request.source.lstrip().startswith("{"):
+        expected = "files for several workers. Remove --workers and --address for one row"
+        raise SpecError([Problem("SOURCE", request.source, expected)])
+    return output
+
+
+def _predict_here(request: PredictionRequest, output: str | None, rows: int) -> None:
     from trainshed.predict.batch_prediction import BatchPrediction, open_rows
     from trainshed.predict.trained_model import load_model
 
-    sys.path.insert(0, str(code.absolute()))
-    model = load_model(run, "cpu" if cpu else None)
+    source = request.source
+    if output and is_address(output):
+        expected = "a path on this machine, or --workers N to write a folder at this address"
+        raise SpecError([Problem("--output", output, expected)])
+    sys.path.insert(0, str((request.code or Path()).absolute()))
+    model = load_model(request.run, "cpu" if request.cpu else None)
     if source.lstrip().startswith("{"):
         if output:
             expected = "no value for one row. Redirect the output to a file"
-            raise SpecError([Problem("--output", str(output), expected)])
-        _predict_row(model, source, with_scores=scores)
+            raise SpecError([Problem("--output", output, expected)])
+        _predict_row(model, source, with_scores=request.scores)
         return
-    given = open_rows(source, model, form, options, columns)
-    prediction = BatchPrediction(model, given, batch_size, with_scores=scores)
+    given = open_rows(source, model, request.form, request.options, request.columns)
+    prediction = BatchPrediction(model, given, request.batch_size, with_scores=request.scores)
     if output:
-        _write(prediction, output)
+        _write(prediction, Path(output))
         return
     from trainshed.inspect.values import as_json
     from trainshed.predict.part_files import rows_of

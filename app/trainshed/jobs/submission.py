@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import shlex
 from typing import TYPE_CHECKING
 
 from trainshed.jobs.ids import choose_id
@@ -17,7 +19,7 @@ from trainshed_api.names import JOB_ENTRYPOINT
 from trainshed_api.spechash import spec_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from trainshed.jobs.jobs_api import Jobs
@@ -47,6 +49,28 @@ def submit(jobs: Jobs, run: TrainingRunResource, beside: Path, *, fresh: bool) -
     job_id, runs = choose_id(run.metadata.name, spec_hash(run.spec), jobs.list())
     if not runs:
         jobs.submit(job_id, JOB_ENTRYPOINT + " --fresh" * fresh, environment)
+    return job_id, runs
+
+
+def submit_command(
+    jobs: Jobs, name: str, words: Sequence[str], code: Path | None
+) -> tuple[str, bool]:
+    """Submit a command of Trainshed, unless its job is running.
+
+    Args:
+        jobs: of the cluster.
+        name: with which the ID of the job begins.
+        words: of the command, after `trainshed`.
+        code: folder to upload as the working directory; None for none.
+
+    Returns:
+        The ID of the job, and whether it was running.
+    """
+    command = shlex.join(["python", "-m", "trainshed", *words])
+    digest = hashlib.sha256(command.encode()).hexdigest()
+    job_id, runs = choose_id(name, digest, jobs.list())
+    if not runs:
+        jobs.submit(job_id, command, {"working_dir": str(code)} if code else {})
     return job_id, runs
 
 

@@ -59,10 +59,15 @@ class BatchPrediction:
         """Return the parts of the files."""
         return self._given.fragments
 
+    @property
+    def schema(self) -> pa.Schema | None:
+        """Return the schema of the files, if they have one."""
+        return self._given.source.scan.schema or self._given.source.schema
+
     def tables(self) -> Iterator[Columns]:
         """Yield all rows in order, with their predictions."""
         for fragment in self.fragments:
-            yield from self._predicted(fragment)
+            yield from self.of_fragment(fragment)
 
     def write(self, file: Path, told: Callable[[Fragment], None]) -> int:
         """Write all predictions, except those that an interrupted call has written.
@@ -78,17 +83,17 @@ class BatchPrediction:
             SpecError: as `PartFiles` raises it.
             DataError: if rows cannot be read or predicted.
         """
-        source = self._given.source
-        schema, rows = source.scan.schema or source.schema, 0
-        with closing(PartFiles(file, self._identity(), schema)) as parts:
+        rows = 0
+        with closing(PartFiles(file, self.identity(), self.schema)) as parts:
             for number, fragment in enumerate(self.fragments):
                 if not parts.has(number):
-                    rows += parts.write(number, self._predicted(fragment))
+                    rows += parts.write(number, self.of_fragment(fragment))
                 told(fragment)
             parts.finish(len(self.fragments))
         return rows
 
-    def _predicted(self, fragment: Fragment) -> Iterator[Columns]:
+    def of_fragment(self, fragment: Fragment) -> Iterator[Columns]:
+        """Yield the rows of a part of the files in order, with their predictions."""
         for table in read_untransformed(self._how, fragment):
             if num_rows(table):
                 try:
@@ -100,7 +105,7 @@ class BatchPrediction:
                 shown = {name: each for name, each in table.items() if _identifies(each)}
                 yield join_predictions(shown, predicted)
 
-    def _identity(self) -> str:
+    def identity(self) -> str:
         """Return a digest of all that rows and predictions depend on; equal in each process."""
         manifest = self._model.manifest
         about = manifest.prediction

@@ -136,6 +136,27 @@ def for_rows(cpus: int, env: Mapping[str, str]) -> Iterator[None]:
         ray.shutdown()
 
 
+@contextlib.contextmanager
+def joined(cpus: int) -> Iterator[None]:
+    """Have the Ray cluster that this process is in, or a Ray here, as `for_rows` does.
+
+    Args:
+        cpus: that tasks may take, of a Ray here.
+    """
+    if not in_cluster():
+        with for_rows(cpus, {}):
+            yield
+        return
+    _set()
+    import ray
+
+    ray.init(logging_level=logging.WARNING)
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
 def _set() -> None:
     """Set Ray's environment variables; existing values are kept."""
     for name, value in SETTINGS.items():

@@ -1,0 +1,189 @@
+"""Predictions by workers of a Ray cluster: Ray Data gives each one fragments, and it writes files.
+
+A worker that is lost loses the fragment that it was at; another one predicts it again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import ray
+import ray.data
+from ray.data import ActorPoolStrategy
+
+from trainshed.data.sources.errors import as_fault, raise_again
+from trainshed.failures import causes
+from trainshed.inspect.inputs import SOURCE
+from trainshed.predict.batch_prediction import BatchPrediction
+from trainshed.predict.part_folder import stale_files
+from trainshed.predict.trained_model import load_model
+from trainshed.ray_compat.execution import configure
+from trainshed.ray_compat.quiet_logs import quiet
+from trainshed_api.errors import SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    import pyarrow as pa
+    from ray.data import Dataset
+
+    from trainshed.data.sources.column_arrays import Array
+    from trainshed.inspect.inputs import RowInput
+    from trainshed.predict.part_folder import PartFolder
+
+
+@dataclass(frozen=True)
+class WorkerInput:
+    """What a worker needs to predict fragments.
+
+    Args:
+        checkpoint: address of the model.
+        given: the rows.
+        batch_rows: rows of a batch.
+        with_scores: whether to include the scores of all classes.
+        code: folder of the user's modules.
+        device: of the model; None for the GPU if there is one.
+    """
+
+    checkpoint: str
+    given: RowInput
+    batch_rows: int
+    with_scores: bool
+    code: str
+    device: str | None
+
+    def load(self) -> BatchPrediction:
+        """Return the prediction, with the model in this process."""
+        if self.code not in sys.path:
+            sys.path.insert(0, self.code)
+        model = load_model(self.checkpoint, self.device)
+        return BatchPrediction(model, self.given, self.batch_rows, with_scores=self.with_scores)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a prediction is; `rows` are those of this call."""
+
+    files: int
+    all_files: int
+    rows: int
+
+
+def predict_on_ray(
+    wanted: WorkerInput, output: PartFolder, workers: int, told: Callable[[Progress], None]
+) -> int:
+    """Write the files that are missing, by workers of the Ray that this process has joined.
+
+    Args:
+        wanted: what to predict.
+        output: begun.
+        workers: at most so many, each with one CPU; and with a GPU if the cluster has some, unless
+            the device is the CPU.
+        told: called with each file that is written.
+
+    Returns:
+        Rows that this call has predicted.
+
+    Raises:
+        SpecError: if a worker cannot read the model, or writes where this process does not read.
+        DataError: if rows cannot be read or predicted.
+        InfrastructureError: if a retry may succeed.
+    """
+    # The caller reports a failure, so Ray's log of it is not needed.
+    quiet("ray.data", logging.CRITICAL)
+    configure(workers, {})
+    missing, count = output.missing(), len(wanted.given.fragments)
+    rows = 0
+    with _faults():
+        if missing:
+            dataset = _items([{"part": number} for number in missing]).map_batches(
+                FragmentWriter,
+                fn_constructor_args=(wanted, output),
+                batch_size=1,
+                num_cpus=1,
+                num_gpus=_num_gpus(wanted.device),
+                compute=ActorPoolStrategy(min_size=1, max_size=workers),
+            )
+            for done, batch in enumerate(_batches(dataset), count - len(missing) + 1):
+                rows += int(batch["rows"][0])
+                told(Progress(done, count, rows))
+        _cast_stale(output)
+    output.finish()
+    return rows
+
+
+def _num_gpus(device: str | None) -> int:
+    """Return the GPUs of each worker."""
+    resources = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    return 1 if device is None and resources.get("GPU") else 0
+
+
+def _cast_stale(output: PartFolder) -> None:
+    """Give all Parquet files the same types, as readers of a folder expect."""
+    names, schema = stale_files(output.schemas())
+    if names:
+        cast_one = functools.partial(_cast, output, schema)
+        for _ in _batches(_items([{"name": name} for name in names]).map_batches(cast_one)):
+            pass
+
+
+def _cast(output: PartFolder, schema: pa.Schema, batch: Mapping[str, Array]) -> dict[str, Array]:
+    for name in batch["name"]:
+        output.cast(str(name), schema)
+    return {"rows": np.zeros(1)}
+
+
+class FragmentWriter:
+    """Predicts fragments in a worker. The first one loads the model: Ray Data starts a worker
+    whose constructor fails again and again.
+
+    Args:
+        wanted: what to predict.
+        output: for the files.
+    """
+
+    def __init__(self, wanted: WorkerInput, output: PartFolder) -> None:
+        self._wanted = wanted
+        self._output = output
+
+    def __call__(self, batch: Mapping[str, Array]) -> dict[str, Array]:
+        """Write the file of a fragment and return its rows."""
+        number = int(batch["part"][0])
+        fragment = self._prediction.fragments[number]
+        rows = self._output.write(number, self._prediction.of_fragment(fragment))
+        return {"rows": np.array([rows])}
+
+    @functools.cached_property
+    def _prediction(self) -> BatchPrediction:
+        return self._wanted.load()
+
+
+def _items(rows: list[dict[str, object]]) -> Dataset:
+    """Return a dataset with a block for each row."""
+    return cast("Dataset", ray.data.from_items(rows, override_num_blocks=len(rows)))
+
+
+def _batches(dataset: Dataset) -> Iterator[Mapping[str, Array]]:
+    """Yield the block of each row as soon as it is there."""
+    found: Iterator[Mapping[str, Array]] = dataset.iter_batches(
+        batch_size=None, batch_format="numpy", prefetch_batches=0
+    ).__iter__()
+    return found
+
+
+@contextlib.contextmanager
+def _faults() -> Iterator[None]:
+    """Raise the cause without the exceptions that Ray wraps around it."""
+    try:
+        yield
+    except Exception as error:  # a user's function may raise anything
+        for each in causes(error):
+            if isinstance(each, SpecError):
+                raise each from None
+        raise_again(as_fault(error, SOURCE))
