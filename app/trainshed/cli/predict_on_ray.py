@@ -17,7 +17,7 @@ from trainshed_api.names import EXIT_INVALID
 
 if TYPE_CHECKING:
     from trainshed.jobs.access import DashboardAccess
-    from trainshed.predict.ray_prediction import Progress
+    from trainshed.predict.ray_prediction import PredictionProgress
     from trainshed_api.formats import FormatName
 
 DEFAULT_WORKERS = 2
@@ -150,7 +150,7 @@ class ProgressLines:
     def __init__(self) -> None:
         self._printed = time.monotonic()
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: PredictionProgress) -> None:
         """Take the next progress in."""
         now = time.monotonic()
         is_last = progress.files == progress.all_files

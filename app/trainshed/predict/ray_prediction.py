@@ -67,7 +67,7 @@ class WorkerInput:
 
 
 @dataclass(frozen=True)
-class Progress:
+class PredictionProgress:
     """How far a prediction is; `rows` are those of this call."""
 
     files: int
@@ -76,7 +76,10 @@ class Progress:
 
 
 def predict_on_ray(
-    wanted: WorkerInput, output: PartFolder, workers: int, told: Callable[[Progress], None]
+    wanted: WorkerInput,
+    output: PartFolder,
+    workers: int,
+    told: Callable[[PredictionProgress], None],
 ) -> int:
     """Write the files that are missing, by workers of the Ray that this process has joined.
 
@@ -112,7 +115,7 @@ def predict_on_ray(
             )
             for done, batch in enumerate(_batches(dataset), count - len(missing) + 1):
                 rows += int(batch["rows"][0])
-                told(Progress(done, count, rows))
+                told(PredictionProgress(done, count, rows))
         _cast_stale(output)
     output.finish()
     return rows
