@@ -24,7 +24,7 @@ from trainshed.predict.batch_prediction import BatchPrediction
 from trainshed.predict.part_folder import stale_files
 from trainshed.predict.trained_model import load_model
 from trainshed.ray_compat.execution import configure
-from trainshed.ray_compat.quiet_logs import quiet
+from trainshed.ray_compat.logs import quiet
 from trainshed_api.errors import SpecError
 
 if TYPE_CHECKING:
