@@ -38,14 +38,21 @@ def train(config: dict[str, int]) -> None:
             run.backward_step(F.mse_loss(model(batch["x"]).squeeze(1), batch["y"]))
 
 
-def profiled(home: Path, steps: list[JsonValue], stop_in: int | None = None) -> Left:
+def train_on_its_own_rows() -> None:
+    """Train in a loop of its own, which uses the run only to ask whether to stop."""
+    trainshed.current().wants_stop()
+
+
+def profiled(
+    home: Path, steps: list[JsonValue], stop_in: int | None = None, function: str = "train"
+) -> Left:
     """Train with a profile."""
     global stop  # noqa: PLW0603 - the function is in this process
     stop = None if stop_in is None else Stop()
     return train_alone(
         home,
         {
-            "train": f"{__name__}:train",
+            "train": f"{__name__}:{function}",
             "config": {"stopIn": stop_in or 0},
             "epochs": EPOCHS,
             "batchSize": BATCH,
@@ -93,4 +100,19 @@ def test_a_run_that_ends_before_the_first_step_says_so(tmp_path: Path) -> None:
     assert warnings == [
         "spec.profile.steps: got [7, 9]; expected steps up to 6, where the run ended. "
         "Nothing was recorded"
+    ]
+
+
+def test_a_function_that_takes_no_batches_of_the_run_is_told_which_fields_it_ignores(
+    tmp_path: Path,
+) -> None:
+    write_rows(tmp_path / "rows", ROWS)
+    left = profiled(tmp_path, [2, 5], function="train_on_its_own_rows")
+
+    assert left.verdict.outcome == SUCCEEDED, left.verdict.message
+    warnings = [event.message for event in left.events if isinstance(event, WarningEvent)]
+    assert warnings == [
+        "the training function took no rows from trainshed.current() or "
+        "ray.train.get_dataset_shard(): spec.batchSize, spec.profile, spec.data.datasets had no "
+        "effect"
     ]

@@ -72,14 +72,25 @@ def warning_for_shards(unheeded: IgnoredFields, asked_for_run: bool) -> str | No
     )
 
 
-def warning_for_loops(unheeded: IgnoredFields) -> str | None:
-    """Return what to say to a function that asked for nothing of the run."""
-    fields = (*unheeded.loop, *unheeded.batches, *unheeded.data)
+def warning_for_loops(unheeded: IgnoredFields, asked_for_run: bool) -> str | None:
+    """Return what to say to a function that took no rows; None when it obeys all that was set.
+
+    Args:
+        unheeded: of the spec.
+        asked_for_run: whether it has called `trainshed.current()`.
+    """
+    fields = (*([] if asked_for_run else unheeded.loop), *unheeded.batches, *unheeded.data)
     if not fields:
         return None
+    named = ", ".join(fields)
+    if asked_for_run:
+        return (
+            "the training function took no rows from trainshed.current() or "
+            f"ray.train.get_dataset_shard(): {named} had no effect"
+        )
     return (
         "the training function called neither trainshed.current() nor "
-        f"ray.train.get_dataset_shard(): {', '.join(fields)} had no effect"
+        f"ray.train.get_dataset_shard(): {named} had no effect"
     )
 
 

@@ -305,7 +305,9 @@ class BaseRun:
         """Wait for the last checkpoint and report how the run ended. A collective."""
         TELLER.tell_now()
         if not stopped:
-            self.plain_function.finish()
+            # A run that resumes after its last step takes no more batches.
+            took_batches = self.step > 0 or self._feeds.is_read
+            self.plain_function.finish(took_batches=took_batches)
         self._loop.finish(stopped)
 
 

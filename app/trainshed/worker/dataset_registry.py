@@ -58,6 +58,11 @@ class DatasetRegistry:
         self._cuts_blocks = cuts_blocks
         self._made: dict[str, Feed] = {}
 
+    @property
+    def is_read(self) -> bool:
+        """Return whether this worker has read a dataset."""
+        return bool(self._made)
+
     def feed(self, name: str) -> Feed:
         """Return the feed of a dataset.
 

@@ -113,13 +113,18 @@ class PlainFunction:
         if self._feeds.rank == 0 and reads and not reads.any:
             self._coordinator.start_over()
 
-    def finish(self) -> None:
-        """Warn about what a function that returned did not do: resume, or use fields."""
+    def finish(self, *, took_batches: bool) -> None:
+        """Warn about what a function that returned did not do: resume, or use fields.
+
+        Args:
+            took_batches: whether it took batches of the run, in this attempt or an earlier one.
+        """
         self.settle_resume()
-        if not self.asked_for_run and not self._shards:
-            message = warning_for_loops(self._job.unheeded)
-            if message:
-                self._warn(message)
+        if self._shards or (self.asked_for_run and took_batches):
+            return
+        message = warning_for_loops(self._job.unheeded, self.asked_for_run)
+        if message:
+            self._warn(message)
 
 
 def _users_checkpoint(job: AttemptConfig) -> Folder | None:

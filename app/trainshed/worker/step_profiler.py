@@ -58,13 +58,15 @@ class StepProfiler:
     def finish(self, step: int, *, stopped: bool) -> None:
         """Write what is recorded so far, or warn that the run ended before the first of the steps.
 
+        A run without steps of batches() is warned that it ignores the whole field.
+
         Args:
             step: the attempt's last one.
             stopped: whether another attempt may follow.
         """
         if self._profile is not None and self._began is not None and self._began <= step:
             self._write(step)
-        elif step < self._first and not stopped:
+        elif 0 < step < self._first and not stopped:
             self._warn(
                 f"spec.profile.steps: got [{self._first}, {self._last}]; expected steps up to "
                 f"{step}, where the run ended. Nothing was recorded"

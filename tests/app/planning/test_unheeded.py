@@ -60,10 +60,10 @@ def test_function_with_shards_is_told(case: Case) -> None:
 
 
 def test_function_that_asks_for_nothing_is_told_of_its_datasets_too() -> None:
-    message = warning_for_loops(find_unheeded(make_run(**SPEC).spec))
+    message = warning_for_loops(find_unheeded(make_run(**SPEC).spec), asked_for_run=False)
     assert message
     assert message.endswith("feed.lastBatch, spec.data.datasets had no effect")
 
 
 def test_function_without_data_and_settings_is_left_alone() -> None:
-    assert warning_for_loops(find_unheeded(make_run().spec)) is None
+    assert warning_for_loops(find_unheeded(make_run().spec), asked_for_run=False) is None

@@ -65,10 +65,12 @@ def resumed(tmp_path: Path) -> Iterator[Path]:
 class Attempt:
     """Attempt 2 as one of its workers sees it; it has said that it resumes."""
 
-    def __init__(self, folder: Path, rank: int = 0) -> None:
+    def __init__(self, folder: Path, rank: int = 0, sets: tuple[str, ...] = ()) -> None:
         checkpoint = Disk(folder / "1") / "checkpoint_7"
         job = SimpleNamespace(
-            users_resume=checkpoint, checkpoints=Disk(folder / "2"), unheeded=IgnoredFields()
+            users_resume=checkpoint,
+            checkpoints=Disk(folder / "2"),
+            unheeded=IgnoredFields(batches=sets),
         )
         self.coordinator = Coordinator(0.0)
         reported = ray_snapshot.reported_at(checkpoint)
@@ -122,7 +124,7 @@ def test_what_a_function_reports_and_reads_later_stays(resumed: Path) -> None:
     attempt.coordinator.report(Reported(step=15), [])
     ray.train.get_checkpoint()
     attempt.report()
-    attempt.plain_function.finish()
+    attempt.plain_function.finish(took_batches=False)
 
     assert attempt.reported == Reported(step=15)
     assert len(attempt.told) == 2
@@ -139,7 +141,7 @@ def test_a_function_that_read_its_checkpoint_has_resumed(what: str, resumed: Pat
     attempt = Attempt(resumed)
     READS[what]()
     attempt.report()
-    attempt.plain_function.finish()
+    attempt.plain_function.finish(took_batches=False)
 
     assert attempt.reported.step == 210
     assert attempt.told == []
@@ -147,7 +149,7 @@ def test_a_function_that_read_its_checkpoint_has_resumed(what: str, resumed: Pat
 
 def test_a_function_that_returns_without_a_report_did_not_resume(resumed: Path) -> None:
     attempt = Attempt(resumed)
-    attempt.plain_function.finish()
+    attempt.plain_function.finish(took_batches=False)
 
     assert attempt.reported == Reported()
     assert [type(event) for event in attempt.told] == [WarningEvent, Started]
@@ -189,7 +191,21 @@ def test_a_script_without_an_earlier_checkpoint_has_none_to_read() -> None:
 def test_the_first_worker_may_read_for_all(resumed: Path) -> None:
     attempt = Attempt(resumed, rank=1)
     attempt.report()
-    attempt.plain_function.finish()
+    attempt.plain_function.finish(took_batches=False)
 
     assert attempt.reported.step == 210
     assert attempt.told == []
+
+
+@pytest.mark.parametrize("took_batches", [True, False])
+def test_a_function_that_asks_for_the_run_needs_its_batches_to_obey_all_fields(
+    took_batches: bool, resumed: Path
+) -> None:
+    attempt = Attempt(resumed, sets=("spec.batchSize",))
+    ray.train.get_checkpoint()
+    attempt.plain_function.asked_for_run = True
+    attempt.plain_function.finish(took_batches=took_batches)
+
+    said = [event.message for event in attempt.told if isinstance(event, WarningEvent)]
+    assert len(said) == (0 if took_batches else 1)
+    assert all(message.endswith("spec.batchSize had no effect") for message in said)
