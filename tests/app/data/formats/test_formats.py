@@ -314,6 +314,14 @@ def test_a_sample_has_no_more_rows_than_asked_for(tmp_path: Path) -> None:
     assert sample["name"].tolist() == list(NAMES[:3])
 
 
+def test_numbers_in_another_order_of_bytes_are_read(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.arange(4, dtype=">f4"))
+
+    found = read_all(open_files(tmp_path, "numpy"))["data"]
+
+    assert (found.tolist(), found.dtype) == ([0, 1, 2, 3], np.dtype("float32"))
+
+
 def test_an_array_in_fortran_order_is_read_by_one_task(tmp_path: Path) -> None:
     values = np.arange(60, dtype=">f8").reshape(10, 3, 2)
     np.save(tmp_path / "a.npy", np.asfortranarray(values))

@@ -138,3 +138,5 @@ def test_drawn_files_have_the_values_of_another_reader_or_are_refused_as_listed(
     assert [
         each for each in tally.refused if not any(re.search(message, each) for message in known)
     ] == []
+    if kind.startswith("parquet: files"):  # of types that go together
+        assert tally.refused == []
