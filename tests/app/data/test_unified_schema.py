@@ -24,6 +24,7 @@ from trainshed.data.sources.dataset_files import open_source, read_fragment, rea
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.filters import columns_to_read, selected
 from trainshed.data.sources.formats import shared_types
+from trainshed.data.sources.unified_schema import conformed
 from trainshed.storage.disk import Disk
 from trainshed_api.errors import SpecError
 from trainshed_api.rows import ReadSpec
@@ -250,6 +251,16 @@ def test_decimals_of_several_types_keep_their_values(tmp_path: Path) -> None:
     write_parquet(tmp_path, *files)
 
     assert values_of(read_all(open_files(tmp_path, "parquet")))["v"] == prices
+
+
+def test_a_decimal_of_more_digits_than_the_common_type_has_is_refused() -> None:
+    """Arrow's own conversion returned another number."""
+    common = pa.schema([("v", pa.decimal32(9, 0))])
+    table = pa.table({"v": pa.array([99999, 999999999999], pa.decimal64(12, 0))})
+
+    assert conformed(table[:1], common, "a.parquet")["v"].to_pylist() == [Decimal(99999)]
+    with pytest.raises(DataError, match=r"a\.parquet: column v of decimal64\(12, 0\).*'9{12}'"):
+        conformed(table, common, "a.parquet")
 
 
 @pytest.mark.parametrize(

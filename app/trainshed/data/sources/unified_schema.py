@@ -159,8 +159,9 @@ def _misfit(stored: dict[pa.Field, str], field: str, remedy: str) -> Problem:
 def _cast(array: pa.ChunkedArray, field: pa.Field, path: str) -> pa.ChunkedArray:
     try:
         by = array.type
-        if not pa.types.is_decimal(field.type):
-            # Arrow's own conversion to floats is off by one in the last digit, as of 1234.10.
+        if not _holds_digits(by, field.type):
+            # Arrow's own conversion to floats is off by one in the last digit, as of 1234.10, and
+            # that to a decimal of fewer digits may return another number.
             by = as_texts(by, pa.types.is_decimal)
         found = array.cast(by).cast(field.type)
         _refuse_lost_digits(array, found)
@@ -172,6 +173,16 @@ def _cast(array: pa.ChunkedArray, field: pa.Field, path: str) -> pa.ChunkedArray
             "read.columns, or write it with one type in all files."
         ) from error
     return found
+
+
+def _holds_digits(decimal: pa.DataType, kind: pa.DataType) -> bool:
+    """Return whether a type is a decimal with as many digits before and after the point."""
+    return (
+        pa.types.is_decimal(decimal)
+        and pa.types.is_decimal(kind)
+        and kind.scale >= decimal.scale
+        and kind.precision - kind.scale >= decimal.precision - decimal.scale
+    )
 
 
 def as_texts(kind: pa.DataType, chosen: Callable[[pa.DataType], bool]) -> pa.DataType:
