@@ -23,7 +23,7 @@ from trainshed_api.json_object import as_object, objects, text
 from trainshed_api.pod_trouble import refused_pods
 from trainshed_api.rayjob import CLUSTER_LABEL
 from trainshed_api.start_times import StartTimes
-from trainshed_api.status import Condition, TrainingRunStatus, first_sentence
+from trainshed_api.status import Condition, StartSeconds, TrainingRunStatus, first_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -225,7 +225,11 @@ def explain(found: ClusterRun, asked: str, options: str = "") -> Diagnosis:
 def _start(attempt: AttemptStatus | None) -> dict[str, float]:
     """Return the seconds of each phase of the start that has ended."""
     known = attempt.start if attempt else None
-    return StartTimes(**known.model_dump()).by_name() if known else {}
+    if known is None:
+        return {}
+    # A later release may have written phases that this one does not know.
+    phases = known.model_dump(include=set(StartSeconds.model_fields))
+    return StartTimes.model_validate(phases).by_name()
 
 
 def _links(found: ClusterRun) -> Iterator[Link]:

@@ -514,8 +514,8 @@ def test_a_slow_run_names_the_stage_that_limits_it() -> None:
     assert found.cause == "Nothing is wrong, but waiting for data takes 61 % of the time: decode"
 
 
-def test_the_phases_of_the_start_are_those_of_the_status() -> None:
-    attempt = make_attempt(start={"imports": 2.0, "ray": 9.0})
+def test_the_phases_of_the_start_are_those_of_the_status_that_this_release_knows() -> None:
+    attempt = make_attempt(start={"imports": 2.0, "compiling": 5.0, "ray": 9.0, "since": "noon"})
 
     found = explained(facts(make_run("Running", attempts=[attempt], attempt=1)))
 
