@@ -153,7 +153,10 @@ CASES: dict[str, Case] = {
     ),
     "a type for a column that is not read": Case(
         make_spec(data=make_data(feed={"dtypes": {"row": "int32"}})),
-        ["spec.data.datasets.train.feed.dtypes.row: got no such column; expected one of x, y"],
+        [
+            'spec.data.datasets.train.feed.dtypes.row: there is no column "row"; expected one of '
+            "x, y"
+        ],
     ),
     "a value that the type asked for cannot hold": Case(
         make_spec(data=make_data("gaps", feed={"dtypes": {"x": "int64"}})),

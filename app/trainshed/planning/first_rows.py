@@ -33,7 +33,7 @@ from trainshed.data.sources.formats.shared_types import spread_out
 from trainshed.data.sources.fragment_reader import first_rows, reading
 from trainshed.failures import InfrastructureError
 from trainshed_api.data import ALL_COLUMNS
-from trainshed_api.errors import Problem, SpecError, one_of
+from trainshed_api.errors import Problem, SpecError, no_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -350,7 +350,7 @@ def _check_columns(draft: DatasetPlan, columns: Columns, takes: Takes) -> None:
             )
             problems.append(Problem(f"{draft.field}: column {name}", f"values of {kind}", expected))
     problems += [
-        Problem(f"{draft.field}.feed.dtypes.{name}", "no such column", one_of(name, columns))
+        Problem(f"{draft.field}.feed.dtypes.{name}", None, no_column(name, columns))
         for name in draft.spec.feed.dtypes
         if name not in (*columns, ALL_COLUMNS)
     ]
