@@ -37,11 +37,6 @@ class Shape:
     rows: int
     features: int
 
-    @property
-    def megabytes(self) -> float:
-        """Return the size of the features in memory."""
-        return self.rows * self.features * 4 / 2**20
-
 
 CIFAR = Shape("cifar", 20_000, 3072)  # 32 x 32 pixels of 3 colours
 NARROW = Shape("narrow", 128_000, 64)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -44,10 +43,6 @@ if TYPE_CHECKING:
 
 # More than any of these datasets needs: which cache there is is always asked for.
 ROOM = CacheMemory(2**40, 2**40, nodes=(WorkerNode(1, 2**40, 2**40),))
-SECONDS_BETWEEN_LOOKS = 0.005
-# Metrics come from each node's agent, every ten seconds if nothing is said.
-MILLISECONDS_BETWEEN_METRICS = 1_000
-SELF = Path("/proc/self")
 
 
 @dataclass(frozen=True)
@@ -56,11 +51,9 @@ class Nodes:
 
     Args:
         address: of its head.
-        metrics: port of each node's metrics, by the node's label `side`.
     """
 
     address: str
-    metrics: Mapping[str, int]
 
     def join_anew(self) -> None:
         """Join it as a new job, with processes of its own; the one before is over."""
@@ -72,17 +65,14 @@ class Nodes:
 def nodes(labels: Sequence[str], store_bytes: int) -> Iterator[Nodes]:
     """Run a Ray with a node for each label on this machine, the first its head, and join it."""
     cluster = Cluster()
-    settings = {"metrics_report_interval_ms": MILLISECONDS_BETWEEN_METRICS}
     for number, label in enumerate(labels):
         arguments = {"num_cpus": 2, "object_store_memory": store_bytes, "labels": {"side": label}}
         if not number:
-            arguments |= {"_system_config": settings, "include_dashboard": False}
+            arguments["include_dashboard"] = False
         cluster.add_node(wait=True, **arguments)
     _join(cluster.address)
     try:
-        found = ray.nodes()  # type: ignore[no-untyped-call]
-        ports = {node["Labels"]["side"]: node["MetricsExportPort"] for node in found}
-        yield Nodes(cluster.address, ports)
+        yield Nodes(cluster.address)
     finally:
         ray.shutdown()
         cluster.shutdown()  # type: ignore[no-untyped-call]
@@ -155,16 +145,14 @@ def feed(
 
 
 class Rank:
-    """A worker that takes its batches and does nothing with them.
+    """A worker that takes its batches and does nothing with them; all of them are on one node.
 
     Args:
         rank: which one.
-        is_one_node: whether all of them are on one node.
     """
 
-    def __init__(self, rank: int, is_one_node: bool) -> None:
+    def __init__(self, rank: int) -> None:
         self._rank = rank
-        self._is_one_node = is_one_node
         self._batches: Prefetched[Batch] | None = None
         # As in a worker of a run: one feed for each dataset, with its cache.
         self._feeds: dict[tuple[ActorHandle[Any], str], Feed] = {}
@@ -191,17 +179,6 @@ class Rank:
         if self._batches:
             self._batches.close()
         self._batches = None
-
-    def read(self, plan: DatasetPlan, at: EpochPass, handle: ActorHandle[Any], pause: float) -> int:
-        """Read a pass to its end, `pause` seconds a step; return what this process's memory grew.
-
-        Returns:
-            Bytes of its own at most, beside those that it had before.
-        """
-        with _Watch() as watch:
-            for _ in self._open(plan, at, handle):
-                time.sleep(pause)
-        return watch.most - watch.before
 
     def epochs(
         self, plan: DatasetPlan, at: EpochPass, handle: ActorHandle[Any], pause: float
@@ -230,18 +207,17 @@ class Rank:
         return self._feeds[key].batches(at)
 
     def _feed(self, plan: DatasetPlan, handle: ActorHandle[Any]) -> Feed:
-        fed = RemoteSource(plan, handle, self._rank, cuts_blocks=self._is_one_node)
+        fed = RemoteSource(plan, handle, self._rank)
         return Feed(plan, fed, self._rank, uncounted=fed)
 
 
 def ranks_on(sides: Sequence[str]) -> list[ActorHandle[Rank]]:
     """Start a rank for each label of a node; all of them are there."""
-    is_one_node = len(set(sides)) == 1
     actor = ray.remote(Rank)
     ranks = [
         cast(
             "ActorHandle[Rank]",
-            actor.options(num_cpus=0, label_selector={"side": side}).remote(number, is_one_node),
+            actor.options(num_cpus=0, label_selector={"side": side}).remote(number),
         )
         for number, side in enumerate(sides)
     ]
@@ -286,28 +262,7 @@ def _join(address: str) -> None:
     ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
 
 
-class _Watch(threading.Thread):
-    """Looks at the memory that is this process's own: the object store's is shared."""
-
-    def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self.before = self.most = own_bytes()
-        self._ended = threading.Event()
-
-    def __enter__(self) -> _Watch:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self.join()
-
-    def run(self) -> None:
-        while not self._ended.wait(SECONDS_BETWEEN_LOOKS):
-            self.most = max(self.most, own_bytes())
-
-
-def own_bytes(process: Path = SELF) -> int:
+def own_bytes(process: Path) -> int:
     """Return the memory that is a process's own, the object store's left out.
 
     process: its folder below /proc.
