@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 # What no number is without; a list has a separator for each item.
 _LEAST_BYTES = 1
 _LONGEST_PROBLEM = 8000
+# Begins a further step of a path such as failurePolicy.rules[0].action.
+_STEP = re.compile(r"[.\[]")
 # Takes the place of a program that cannot be read; the attempt's RayJob has the one that runs.
 _UNREADABLE: JsonObject = {"entrypoint": ["unreadable"]}
 
@@ -79,11 +82,27 @@ def _salvage(document: JsonObject) -> TrainingRunResource:
         except SpecError as error:
             if spec == _UNREADABLE:
                 raise
-            wrong = tuple(problem.field for problem in error.problems)
-            kept = {
-                name: value
-                for name, value in spec.items()
-                if not any(field.startswith(f"spec.{name}") for field in wrong)
-            }
+            wrong = {path for problem in error.problems for path in _paths_to(problem.field)}
+            kept = _without(spec, "spec", wrong)
             # A rule may be about what is not there.
             spec = kept if kept != spec else {}
+
+
+def _paths_to(field: str) -> set[str]:
+    """Return the path of a field and of all that it is in."""
+    return {field} | {field[: step.start()] for step in _STEP.finditer(field)}
+
+
+def _without(value: JsonObject, path: str, wrong: set[str]) -> JsonObject:
+    """Return the object without its innermost fields that are wrong; a list is one field.
+
+    An object that is wrong as a whole, or that lacks a field, is left out.
+    """
+    kept: JsonObject = {}
+    for name, item in value.items():
+        inner = f"{path}.{name}"
+        if inner not in wrong:
+            kept[name] = item
+        elif isinstance(item, dict) and (rest := _without(item, inner, wrong)) != item:
+            kept[name] = rest
+    return kept

@@ -3,8 +3,9 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
-from tests.builders import make_document
+from tests.builders import make_dataset, make_document
 from trainshed_api.json_object import JsonObject, as_object
 from trainshed_controller.spec import read_spec
 
@@ -59,6 +60,41 @@ def test_a_program_that_turns_unreadable_under_an_attempt_keeps_its_deadlines() 
 
     assert asked.run
     assert asked.run.spec.active_deadline_seconds == 60
+
+
+RULES: JsonObject = {"rules": [{"exitCodes": [3], "action": "Fail", "later": 1}]}
+DATASETS: JsonObject = {"train": make_dataset(cache="none", later=1)}
+
+
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        (
+            {"failurePolicy": {"maxApplicationFailures": 3, **RULES}},
+            {"failurePolicy": {"maxApplicationFailures": 3}},
+        ),
+        ({"data": {"datasets": DATASETS}}, {"data": {"datasets": {"train": {"cache": "none"}}}}),
+        ({"suspend": True, "suspendAfter": 1}, {"suspend": True}),
+        ({"env": {"A": "b"}, "envFrom": [{"later": 1}]}, {"env": {"A": "b"}}),
+    ],
+    ids=["a rule", "a dataset", "a longer name", "an entry of a list"],
+)
+def test_a_field_of_a_later_release_takes_no_other_fields_along(
+    written: JsonObject, kept: JsonObject
+) -> None:
+    asked = read_spec(make_document(**written), is_under_way=True)
+
+    assert asked.problem
+    assert asked.run
+    found = asked.run.spec.model_dump(mode="json", by_alias=True)
+    assert contains(found, kept)
+
+
+def contains(found: JsonValue, part: JsonValue) -> bool:
+    """Return whether an object has these fields, at all levels."""
+    if not isinstance(found, dict) or not isinstance(part, dict):
+        return found == part
+    return all(name in found and contains(found[name], item) for name, item in part.items())
 
 
 def test_a_label_that_nobody_accepts_takes_nothing_of_the_spec_along() -> None:
