@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
+    from trainshed_api.snapshot import Snapshot
     from trainshed_api.status import AttemptOutcome
     from trainshed_controller.facts import Facts
     from trainshed_controller.model import PodView
@@ -133,12 +134,24 @@ def terminated_after_checkpoint(facts: Facts) -> Ending | None:
     word = facts.last_word
     if facts.job is None or facts.job.job_status != "FAILED" or word is None:
         return None
-    saved, resumed = word.checkpoint, word.resumed_from
-    is_new = saved is not None and (resumed is None or saved.path != resumed.checkpoint)
-    if not is_new or word.outcome != names.STOPPED or facts.exit_code != names.EXIT_TERMINATED:
+    if (
+        not _has_new_checkpoint(word)
+        or word.outcome != names.STOPPED
+        or facts.exit_code != names.EXIT_TERMINATED
+    ):
         return None
     message = "SIGTERM ended the driver after the attempt had written a checkpoint"
     return Ending("Preempted", TERMINATED, message, facts.exit_code)
+
+
+def _has_new_checkpoint(word: Snapshot) -> bool:
+    """Return whether the attempt saved more than it had resumed from."""
+    saved, resumed = word.checkpoint, word.resumed_from
+    if saved is None or resumed is None:
+        return saved is not None
+    if saved.step is not None and resumed.step is not None and saved.step <= resumed.step:
+        return False  # the restored step, saved again
+    return saved.path != resumed.checkpoint
 
 
 def program_failed(facts: Facts) -> Ending | None:

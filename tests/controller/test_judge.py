@@ -42,14 +42,14 @@ def word(code: int, cause: str | None = None) -> Snapshot:
     return make_snapshot(state="Ended", outcome="Failed", exit_code=code, cause=cause)
 
 
-def terminated(checkpoint: str) -> Snapshot:
-    """Return the last words of a driver that resumed from `old` and that SIGTERM ended."""
+def terminated(checkpoint: str, step: int | None = None) -> Snapshot:
+    """Return the last words of a driver that resumed from `old`, step 5, and got SIGTERM."""
     return make_snapshot(
         state="Ended",
         outcome="Stopped",
         exit_code=143,
-        resumed_from=ResumePoint(checkpoint="old"),
-        checkpoint=CheckpointRecord(path=checkpoint),
+        resumed_from=ResumePoint(checkpoint="old", step=5),
+        checkpoint=CheckpointRecord(path=checkpoint, step=step),
     )
 
 
@@ -94,6 +94,14 @@ ROWS = {
     ),
     "the driver was terminated after a checkpoint": Row(
         failed("failed with exit code 143"), ("Preempted", "Terminated"), terminated("new")
+    ),
+    "the driver was terminated after a step": Row(
+        failed("failed with exit code 143"), ("Preempted", "Terminated"), terminated("new", 6)
+    ),
+    "the driver was terminated after it saved the restored step again": Row(
+        failed("failed with exit code 143"),
+        ("Infrastructure", "DriverKilled"),
+        terminated("new", 5),
     ),
     "the driver was terminated without a new checkpoint": Row(
         failed("failed with exit code 143"), ("Infrastructure", "DriverKilled"), terminated("old")
