@@ -163,7 +163,7 @@ def _start_phase(facts: Facts) -> str:
     told = facts.snapshot
     if told is None or told.start.phase not in START_PHASES or told.restarting:
         return ""
-    if told.state == "Training" and not told.steps_begun:
+    if told.state != "Starting" and not told.steps_begun:
         return ""  # a function with a loop of its own reports no step
     since = datetime.fromtimestamp(told.start.since, UTC)
     return f"{START_PHASES[told.start.phase].doing} since {since:%H:%M:%S} UTC"

@@ -32,6 +32,7 @@ STARTING = (
     .after(Starting(time=BEGAN + 2, phase="workers"))
 )
 STARTED = STARTING.after(Started(time=BEGAN + 20, run="digits", attempt=1, workers=1, folder="f"))
+STOPS = STARTED.model_copy(update={"steps_begun": False, "state": "Stopping"})
 TRAINS = STARTED.after(Progress(time=BEGAN + 34, step=1))
 
 
@@ -48,9 +49,10 @@ def seen(snapshot: Snapshot) -> Observed:
             "making the first step since 12:00:20 UTC",
             StartSeconds(imports=2.0, workers=18.0),
         ),
+        (STOPS, "", StartSeconds(imports=2.0, workers=18.0)),
         (TRAINS, "", StartSeconds(imports=2.0, workers=18.0, first_step=14.0)),
     ],
-    ids=["workers start", "the first step", "training"],
+    ids=["workers start", "the first step", "a loop without steps stops", "training"],
 )
 def test_a_run_that_starts_says_which_phase_is_under_way(
     snapshot: Snapshot, message: str, start: StartSeconds
