@@ -187,7 +187,7 @@ def with_conditions(
     for kind, (holds, reason, message) in said.items():
         old = known.get(kind)
         turned = old is None or (old.status == "True") != holds
-        known[kind] = Condition(
+        new = Condition(
             type=kind,
             status="True" if holds else "False",
             reason=reason,
@@ -195,6 +195,8 @@ def with_conditions(
             last_transition_time=now if turned or old is None else old.last_transition_time,
             observed_generation=generation,
         )
+        # Keeps the fields of a later release.
+        known[kind] = old.model_copy(update=dict(new)) if old else new
     return status.model_copy(update={"conditions": tuple(known.values())})
 
 

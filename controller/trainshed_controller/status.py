@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from trainshed_api.progress import Progress
     from trainshed_api.snapshot import Snapshot
+    from trainshed_api.start_times import StartTimes
     from trainshed_api.status import FailureCounts
     from trainshed_controller.judge import Ending
 
@@ -127,10 +128,12 @@ def told(
     time = attempt.time.model_copy(update={name: round(s, 1) for name, s in spent.items()})
     resumed = snapshot.resumed_from
     resumed_from = ResumedFrom(**resumed.model_dump()) if resumed else None
-    begun = snapshot.start.model_dump(include=set(StartSeconds.model_fields), exclude_none=True)
-    start = StartSeconds(**{name: round(took, 1) for name, took in begun.items()})
     changed = attempt.model_copy(
-        update={"time": time, "resumed_from": resumed_from, "start": start if begun else None}
+        update={
+            "time": time,
+            "resumed_from": resumed_from,
+            "start": _start_seconds(attempt.start, snapshot.start),
+        }
     )
     progress, checkpoint, new = status.progress, status.checkpoint, snapshot.checkpoint
     if snapshot.progress:
@@ -152,6 +155,16 @@ def told(
             "bad_records": _bad_records(status, snapshot, datasets),
         }
     )
+
+
+def _start_seconds(known: StartSeconds | None, told: StartTimes) -> StartSeconds | None:
+    """Return the seconds of the phases that have ended; None if none has."""
+    seconds = {name: getattr(told, name) for name in StartSeconds.model_fields}
+    update = {name: None if took is None else round(took, 1) for name, took in seconds.items()}
+    if all(took is None for took in update.values()):
+        return None
+    # Keeps the fields of a later release.
+    return (known or StartSeconds()).model_copy(update=update)
 
 
 def _bad_records(

@@ -18,8 +18,11 @@ from tests.controller.builders_view import (
     with_status,
 )
 from trainshed_api.loading import Document
+from trainshed_api.start_times import StartTimes
 from trainshed_api.status import AttemptStatus, TrainingRunStatus
 from trainshed_controller.model import RunView
+from trainshed_controller.project import Said, with_conditions
+from trainshed_controller.status import told
 
 # What the first release wrote down of this spec.
 NAME = "all of the feed"
@@ -103,3 +106,22 @@ def test_a_later_field_that_is_set_is_another_training() -> None:
 
 def test_what_a_later_release_says_of_an_attempt_is_passed_over() -> None:
     assert AttemptStatus.model_validate(OPEN | {"paceHash": "x"}).spec_hash == RECORDED["hash"]
+
+
+def test_what_a_later_release_says_in_conditions_and_phases_of_a_start_stays() -> None:
+    admitted: Document = {"type": "Admitted", "status": "True", "reason": "Admitted", "later": 1}
+    admitted |= {"lastTransitionTime": str(later(0))}
+    attempt = OPEN | {"start": {"imports": 1.0, "later": 2.0}}
+    written: Document = {"phase": "Running", "attempt": 1, "conditions": [admitted]}
+    status = TrainingRunStatus.model_validate(written | {"attempts": [attempt]})
+    begun = make_snapshot(start=StartTimes(imports=1.0, workers=3.0))
+
+    known = with_conditions(status, {"Admitted": Said(True, "Other")}, later(9), 1)
+    known = told(known, known.attempts[-1], begun, ())
+
+    assert known.model_dump(by_alias=True)["conditions"][0]["later"] == 1
+    assert known.model_dump(by_alias=True, exclude_none=True)["attempts"][0]["start"] == {
+        "imports": 1.0,
+        "workers": 3.0,
+        "later": 2.0,
+    }
