@@ -114,7 +114,8 @@ def read_job(raw: JsonObject) -> RayJobView:
 
 def _reservation(annotations: JsonObject) -> Reservation | None:
     try:
-        return Reservation.model_validate_json(text(annotations, RESERVATION_ANNOTATION))
+        written = text(annotations, RESERVATION_ANNOTATION)
+        return Reservation.model_validate_json(written, extra="ignore")
     except ValidationError:
         return None
 

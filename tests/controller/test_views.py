@@ -4,11 +4,12 @@ import pytest
 from pydantic import JsonValue
 
 from tests.builders import make_document
-from tests.controller.builders_view import make_head, make_worker, raw_pod
+from tests.controller.builders_view import NOW, make_head, make_worker, raw_pod
 from trainshed_api.json_object import JsonObject
 from trainshed_api.pod_trouble import PodTrouble
+from trainshed_api.status import Reservation
 from trainshed_controller.model import Room
-from trainshed_controller.views import read_cluster, read_pod, read_run
+from trainshed_controller.views import read_cluster, read_job, read_pod, read_run
 
 Object = dict[str, JsonValue]
 
@@ -148,3 +149,12 @@ def test_a_cluster_has_the_words_of_a_quota_that_refuses_its_pods() -> None:
 
     message = f"RayCluster own: the API server refuses its Pods: FailedCreateWorkerPod {refused}"
     assert read_cluster(raw).trouble == PodTrouble("PodsRefused", message)
+
+
+def test_of_a_reservation_only_the_known_fields_are_kept() -> None:
+    written = '{"count": 2, "since": "2026-11-21T12:00:00Z", "x": [1, 2, 3]}'
+    raw: JsonObject = {"metadata": {"annotations": {"trainshed.dev/reservation": written}}}
+
+    job = read_job(raw)
+
+    assert job.reservation == Reservation(count=2, since=NOW)
