@@ -59,7 +59,8 @@ class Metrics:
         text = "Messages to the webhook, by what became of them."
         self.webhook_messages = counter("trainshed_webhook_messages", text, ("result",))
         # Prometheus sees no increase in a series that begins with 1.
-        self.webhook_messages.labels("failed")
+        for result in ("failed", "dropped"):
+            self.webhook_messages.labels(result)
         text = "Connections of drivers refused at the limit."
         self.refused_connections = counter("trainshed_refused_connections", text)
         text = "Seconds a run waited for capacity."

@@ -28,40 +28,50 @@ log = logging.getLogger("trainshed.webhook")
 WebhookFormat = Literal["json", "slack"]
 _MOST_WAITING = 1000
 _SECONDS = aiohttp.ClientTimeout(total=10.0)
+# Of a pause that a receiver asks for: all other messages wait as long.
+_LONGEST_PAUSE_SECONDS = 60.0
+_NO_URL = "the Secret of controller.webhook has no key url"
+_NO_ADDRESS = "the Secret's url is no address"
 # Client errors after which the same request may succeed.
 _PASSING = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 # Slack reads these as links and mentions: https://docs.slack.dev/messaging/formatting-message-text
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
-class TurnedCondition(NamedTuple):
-    """A condition that turned, and the run as it was then."""
+class WebhookMessage(NamedTuple):
+    """What is posted, and of which run and type of condition it is."""
 
-    view: RunView
-    condition: Condition
+    payload: JsonObject
+    run: str
+    kind: str
 
-    def payload(self, form: WebhookFormat) -> JsonObject:
-        """Return what is posted."""
-        view, said = self.view, self.condition
-        if form == "slack":
-            text = f"{view.path}: {said.type} is {said.status} ({said.reason}): {said.sentence}"
-            return {"text": text.translate(_ESCAPES)}
-        time = f"{said.last_transition_time:%Y-%m-%dT%H:%M:%SZ}"
-        return {
-            "id": f"{view.uid}/{view.status.attempt}/{said.type}/{said.status}/{time}",
-            "namespace": view.namespace,
-            "run": view.name,
-            "uid": view.uid,
-            "attempt": view.status.attempt,
-            "phase": view.status.phase,
-            "condition": {
-                "type": said.type,
-                "status": said.status,
-                "reason": said.reason,
-                "message": said.sentence,
-                "time": time,
-            },
-        }
+
+def _payload(view: RunView, said: Condition, form: WebhookFormat) -> JsonObject:
+    """Return what is posted of a condition that turned. view: the run as it was then."""
+    if form == "slack":
+        text = f"{view.path}: {said.type} is {said.status} ({said.reason}): {said.sentence}"
+        return {"text": text.translate(_ESCAPES)}
+    time = f"{said.last_transition_time:%Y-%m-%dT%H:%M:%SZ}"
+    return {
+        "id": f"{view.uid}/{view.status.attempt}/{said.type}/{said.status}/{time}",
+        "namespace": view.namespace,
+        "run": view.name,
+        "uid": view.uid,
+        "attempt": view.status.attempt,
+        "phase": view.status.phase,
+        "condition": {
+            "type": said.type,
+            "status": said.status,
+            "reason": said.reason,
+            "message": said.sentence,
+            "time": time,
+        },
+    }
+
+
+def requested_pause(retry_after: str) -> float:
+    """Return the seconds that the header Retry-After asks for; 0 for none and for a date."""
+    return min(float(retry_after), _LONGEST_PAUSE_SECONDS) if retry_after.isdecimal() else 0.0
 
 
 @dataclass(eq=False)
@@ -83,15 +93,16 @@ class Webhook:
     session: aiohttp.ClientSession
     metrics: Metrics
     pauses: tuple[float, ...] = (1.0, 4.0, 15.0)
-    _waiting: asyncio.Queue[TurnedCondition] = field(
+    _waiting: asyncio.Queue[WebhookMessage] = field(
         default_factory=lambda: asyncio.Queue(_MOST_WAITING)
     )
 
     def tell(self, before: RunView, after: RunView) -> None:
         """Have the conditions posted that a write of a status turned; never waits."""
         for condition in self._turned(before, after):
+            payload = _payload(after, condition, self.form)
             try:
-                self._waiting.put_nowait(TurnedCondition(after, condition))
+                self._waiting.put_nowait(WebhookMessage(payload, after.path, condition.type))
             except asyncio.QueueFull:
                 self.metrics.webhook_messages.labels("dropped").inc()
                 log.warning("no message: %d wait", _MOST_WAITING, extra={"run": after.path})
@@ -105,32 +116,40 @@ class Webhook:
 
     async def run(self) -> None:
         """Post until cancelled."""
+        if not self.url_file.exists():
+            log.warning("no message is posted: %s", _NO_URL)
         while True:
-            turned = await self._waiting.get()
+            message = await self._waiting.get()
+            wait: float | None = 0.0
             for pause in (0.0, *self.pauses):
-                await asyncio.sleep(pause)
-                error, may_pass = await self._post(turned)
-                if not may_pass:
+                await asyncio.sleep(max(pause, wait))
+                error, wait = await self._post(message.payload)
+                if wait is None:
                     break
             self.metrics.webhook_messages.labels("failed" if error else "sent").inc()
             if error:
-                said = turned.condition.type
-                log.warning("no message of %s: %s", said, error, extra={"run": turned.view.path})
+                log.warning("no message of %s: %s", message.kind, error, extra={"run": message.run})
 
-    async def _post(self, turned: TurnedCondition) -> tuple[str, bool]:
-        """Return why a message was not taken, and whether that may pass.
+    async def _post(self, payload: JsonObject) -> tuple[str, float | None]:
+        """Return why a message was not taken, and the seconds until the next try; None: no more.
 
         The address is a secret: it is in no error.
         """
         try:
             url = self.url_file.read_text(encoding="utf-8").strip()
+            if not url.lower().startswith(("http://", "https://")):
+                return _NO_ADDRESS, None
             async with self.session.post(
-                url, json=turned.payload(self.form), timeout=_SECONDS, allow_redirects=False
+                url, json=payload, timeout=_SECONDS, allow_redirects=False
             ) as answer:
-                status = answer.status
-        except ValueError:  # aiohttp's InvalidURL is one, and so is a file that is no text
-            return "the Secret's url is no address", False
+                status, retry_after = answer.status, answer.headers.get("Retry-After", "")
+        except FileNotFoundError:
+            return _NO_URL, 0.0
+        except (aiohttp.InvalidURL, UnicodeError):  # UnicodeError: of a host name or of the file
+            return _NO_ADDRESS, None
         except (OSError, TimeoutError, aiohttp.ClientError) as error:
-            return type(error).__name__, True
+            return type(error).__name__, 0.0
+        if status < HTTPStatus.MULTIPLE_CHOICES:
+            return "", None
         is_broken = status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _PASSING
-        return "" if status < HTTPStatus.MULTIPLE_CHOICES else f"answer {status}", is_broken
+        return f"answer {status}", requested_pause(retry_after) if is_broken else None

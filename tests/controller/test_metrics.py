@@ -37,6 +37,14 @@ def test_runs_that_finish_are_counted_from_zero_by_phase() -> None:
     assert read("trainshed_restarts_total", {"reason": "Stalled"}) == 0
 
 
+def test_messages_that_are_lost_are_counted_from_zero() -> None:
+    read = Metrics(Cache(SETTINGS)).registry.get_sample_value
+
+    lost = [read("trainshed_webhook_messages_total", {"result": r}) for r in ("failed", "dropped")]
+
+    assert lost == [0, 0]
+
+
 def test_the_longest_wait_is_that_of_a_queued_run() -> None:
     cache = Cache(SETTINGS)
     since = datetime.now(UTC) - timedelta(hours=2)

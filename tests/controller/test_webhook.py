@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import ssl
+import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,13 +15,14 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from hack.cluster.pki import Authority
 from tests.controller.builders_view import NOW, SETTINGS, make_view, with_status
 from trainshed_api.json_object import JsonObject, as_object
 from trainshed_api.status import AttemptStatus, TrainingRunStatus
 from trainshed_controller.cache import Cache
 from trainshed_controller.metrics import Metrics
 from trainshed_controller.project import Said, with_conditions
-from trainshed_controller.webhook import Webhook, WebhookFormat
+from trainshed_controller.webhook import Webhook, WebhookFormat, requested_pause
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -42,15 +46,22 @@ def failed(before: RunView, *, reason: str = "ApplicationFailed") -> RunView:
 
 @dataclass
 class Receiver:
-    """A server that answers in turn with these statuses, then with 200."""
+    """A server that answers in turn with these statuses, then with 200.
+
+    moments: when the messages arrived, in seconds of the loop's clock.
+    """
 
     answers: list[int] = field(default_factory=list)
+    retry_after: str = ""
+    moments: list[float] = field(default_factory=list)
     got: list[JsonObject] = field(default_factory=list)
 
     async def take(self, request: web.Request) -> web.Response:
+        self.moments.append(asyncio.get_running_loop().time())
         self.got.append(as_object(await request.json()))
         status = self.answers.pop(0) if self.answers else 200
-        return web.Response(status=status, headers={"Location": "/secret"})
+        headers = {"Location": "/secret", "Retry-After": self.retry_after}
+        return web.Response(status=status, headers=headers)
 
 
 @contextlib.asynccontextmanager
@@ -146,7 +157,72 @@ async def test_a_message_is_tried_again_where_that_may_help(
     assert len(receiver.got) == num_posts
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:1/secret", "secret", "ftp://secret"])
+async def test_a_receiver_says_how_long_to_wait_before_the_next_try(tmp_path: Path) -> None:
+    receiver = Receiver([429], retry_after="1")
+    async with posting(receiver, tmp_path) as (webhook, metrics):
+        webhook.tell(make_view(), failed(make_view()))
+
+        assert await count(metrics, "sent") == 1
+
+    refused, taken = receiver.moments
+    assert taken - refused > 0.9
+
+
+@pytest.mark.parametrize(
+    "said", ["", "soon", "-1", "Wed, 21 Oct 2026 07:28:00 GMT", "\u0661", "9" * 400]
+)
+def test_no_wait_is_longer_than_a_minute(said: str) -> None:
+    assert 0.0 <= requested_pause(said) <= 60.0
+
+
+async def test_a_receiver_without_a_trusted_certificate_is_named_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*Authority().issue("x", addresses=["127.0.0.1"]).write(tmp_path, "x"))
+    server = TestServer(web.Application(), scheme="https")
+    await server.start_server(ssl=context)
+    url = str(server.make_url("/secret"))
+    async with posting(Receiver(), tmp_path, url=url) as (webhook, metrics):
+        webhook.tell(make_view(), failed(make_view()))
+
+        assert await count(metrics, "failed") == 1
+    await server.close()
+
+    assert "no message of Failed: ClientConnectorCertificateError" in caplog.text
+
+
+async def test_a_secret_without_an_address_is_named_at_the_start_and_in_failures(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with posting(Receiver(), tmp_path) as (webhook, metrics):
+        webhook.url_file.unlink()
+        webhook.tell(make_view(), failed(make_view()))
+
+        assert await count(metrics, "failed") == 1
+
+    missing = "the Secret of controller.webhook has no key url"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"no message is posted: {missing}",
+        f"no message of Failed: {missing}",
+    ]
+
+
+async def test_a_message_that_waits_keeps_no_run_in_memory(tmp_path: Path) -> None:
+    receiver, after = Receiver(), failed(make_view())
+    kept = weakref.ref(after)
+    async with posting(receiver, tmp_path) as (webhook, metrics):
+        webhook.tell(make_view(), after)
+        del after
+        gc.collect()
+
+        assert kept() is None
+        assert await count(metrics, "sent") == 1
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:1/secret", "secret", "ftp://secret", "//secret", "http://.secret/"]
+)
 async def test_an_address_that_does_not_work_is_in_no_log(
     url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
