@@ -21,6 +21,10 @@ def scaled(text: str) -> str:
 CASES = {
     # by the schema: names and types
     "a value that does not exist": Case("replicas: 3", ("'replicas' not allowed",)),
+    "a webhook of a release that had no port": Case(
+        "controller: {webhook: {secretName: hook, port: null}}",
+        ("/controller/webhook", "missing property 'port'"),
+    ),
     "a slip of the pen in a group": Case(
         group("repilcas: 3"), ("/groups/gpu", "'repilcas' not allowed")
     ),
