@@ -6,10 +6,10 @@ from tests.control_plane.plugin import ControlPlane
 
 # Resource -> verbs, in the namespace that it watches; secrets: only the one of the key.
 RIGHTS = {
-    "trainingruns.trainshed.dev": {"get", "list", "watch", "delete"},
+    "trainingruns.trainshed.dev": {"list", "watch", "delete"},
     "trainingruns.trainshed.dev/status": {"patch"},
     "trainingruns.trainshed.dev/finalizers": {"update"},
-    "rayjobs.ray.io": {"get", "list", "watch", "create", "delete"},
+    "rayjobs.ray.io": {"list", "watch", "create", "delete"},
     "rayclusters.ray.io": {"list", "watch"},
     "pods": {"list", "watch"},
     "events.events.k8s.io": {"create", "patch"},
