@@ -177,7 +177,7 @@ def _cast(array: pa.ChunkedArray, field: pa.Field, path: str) -> pa.ChunkedArray
 
 def _holds_digits(decimal: pa.DataType, kind: pa.DataType) -> bool:
     """Return whether a type is a decimal with as many digits before and after the point."""
-    return (
+    return bool(
         pa.types.is_decimal(decimal)
         and pa.types.is_decimal(kind)
         and kind.scale >= decimal.scale
