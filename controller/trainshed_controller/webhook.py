@@ -120,12 +120,13 @@ class Webhook:
             log.warning("no message is posted: %s", _NO_URL)
         while True:
             message = await self._waiting.get()
-            wait: float | None = 0.0
+            wait = 0.0
             for pause in (0.0, *self.pauses):
                 await asyncio.sleep(max(pause, wait))
-                error, wait = await self._post(message.payload)
-                if wait is None:
+                error, requested = await self._post(message.payload)
+                if requested is None:
                     break
+                wait = requested
             self.metrics.webhook_messages.labels("failed" if error else "sent").inc()
             if error:
                 log.warning("no message of %s: %s", message.kind, error, extra={"run": message.run})
