@@ -135,8 +135,10 @@ def predict_by_workers(request: PredictionRequest, output: str, workers: int) ->
     given = open_rows(request.source, model, request.form, request.options, request.columns)
     prediction = BatchPrediction(model, given, batch_rows, with_scores=scores)
     folder = locate(output, Disk(Path.cwd()), "--output")
-    parts = PartFolder(folder, len(prediction.fragments), prediction.schema)
-    parts.begin(prediction.identity())
+    parts = PartFolder(
+        folder, prediction.identity(), len(prediction.fragments), prediction.schema
+    )
+    parts.begin()
     checkpoint, device = str(model.checkpoint), "cpu" if request.cpu else None
     wanted = WorkerInput(checkpoint, given, batch_rows, scores, str(code.absolute()), device)
     with joined(workers):

@@ -116,6 +116,7 @@ def predict_on_ray(
             for done, batch in enumerate(_batches(dataset), count - len(missing) + 1):
                 rows += int(batch["rows"][0])
                 told(PredictionProgress(done, count, rows))
+        output.check_complete()
         _cast_stale(output)
     output.finish()
     return rows
