@@ -94,6 +94,8 @@ class BatchPrediction:
 
     def of_fragment(self, fragment: Fragment) -> Iterator[Columns]:
         """Yield the rows of a part of the files in order, with their predictions."""
+        # Values alone do not decide: all of a part may be missing, and the others lists.
+        hidden = {each.name for each in self.schema or () if not _is_single(each.type)}
         for table in read_untransformed(self._how, fragment):
             if num_rows(table):
                 try:
@@ -102,7 +104,11 @@ class BatchPrediction:
                     raise DataError(f"{fragment.path}: {error}") from error
                 if not self._with_scores:
                     predicted.pop(SCORES, None)
-                shown = {name: each for name, each in table.items() if _identifies(each)}
+                shown = {
+                    name: each
+                    for name, each in table.items()
+                    if name not in hidden and _identifies(each)
+                }
                 yield join_predictions(shown, predicted)
 
     def identity(self) -> str:
@@ -204,6 +210,19 @@ def _plain(table: Columns) -> Columns:
         name: np.ma.filled(each.astype(np.float64), np.nan) if np.ma.isMA(each) else each
         for name, each in table.items()
     }
+
+
+def _is_single(kind: pa.DataType) -> bool:
+    """Return whether a type of files has one number, text or time for each row."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _is_single(kind.storage_type)
+    return not (
+        pa.types.is_nested(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_binary_view(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    )
 
 
 def _identifies(array: Array) -> bool:

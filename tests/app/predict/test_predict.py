@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -276,6 +277,23 @@ def test_an_interrupted_prediction_continues_without_a_row_missing_or_twice(
     assert "20 rows predicted" in resumed.stdout
     assert [row["row"] for row in lines_of(tmp_path / "out.jsonl")] == list(range(40))
     assert not (tmp_path / "out.jsonl.parts").exists()
+
+
+@pytest.mark.parametrize("value", [[1, 2], b"bytes"], ids=["lists", "bytes"])
+def test_a_column_that_is_left_out_may_have_no_value_in_some_files(
+    value: list[int] | bytes, tmp_path: Path
+) -> None:
+    left = train_own(tmp_path)
+    for number, file in enumerate(sorted((tmp_path / "rows").iterdir())):
+        rows = pq.read_table(file)
+        values = pa.array([value if number else None] * len(rows), pa.infer_type([value]))
+        pq.write_table(rows.append_column("more", values), file)
+
+    predict(left.path, str(tmp_path / "rows"), "--output", str(tmp_path / "out.parquet"))
+
+    found = pq.read_table(tmp_path / "out.parquet")
+    assert found.column_names == ["y", "row", "prediction", "sum"]
+    assert found["row"].to_pylist() == list(range(40))
 
 
 @pytest.mark.parametrize("changed", [["--scores"], ["--columns", "x,row"]])
