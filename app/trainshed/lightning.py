@@ -8,7 +8,9 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
+import torch.distributed as dist
 from ray.train.lightning import RayTrainReportCallback
+from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader
 
 from trainshed.worker.active_run import running
@@ -27,7 +29,8 @@ Sample_co = TypeVar("Sample_co", covariant=True)
 class ResumableLoader(DataLoader[Sample_co]):
     """A DataLoader that Lightning continues in the middle of an epoch.
 
-    A resumed epoch reads its first batches again, and leaves them out.
+    A resumed epoch reads its first batches again, and leaves them out. It needs the same number of
+    workers and of batches in an epoch, and a dataset with a length.
     """
 
     # Batches to leave out of the next epoch, and those of the epoch under way that were given.
@@ -37,7 +40,11 @@ class ResumableLoader(DataLoader[Sample_co]):
         """Yield the rest of the epoch; its order is decided with the first batch.
 
         Lightning makes the iterator before it tells a DistributedSampler the epoch.
+
+        Raises:
+            TypeError: for a dataset without a length.
         """
+        self._shape()
         begun, self._begun = self._begun, 0
         self._given = begun
         for batch in islice(super().__iter__(), begun, None):
@@ -46,17 +53,41 @@ class ResumableLoader(DataLoader[Sample_co]):
 
     def state_dict(self) -> dict[str, int]:
         """Return how many batches of the epoch under way were given; 0 at its end."""
-        return {"batches": self._given % len(self)}
+        shape = self._shape()
+        return {"batches": self._given % shape["batches_of_epoch"], **shape}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Continue after these batches."""
+        """Continue after these batches.
+
+        Raises:
+            ValueError: in the middle of an epoch that other workers or batches had begun.
+        """
+        shape = self._shape()
+        saved = {name: state[name] for name in shape}
+        if state["batches"] and saved != shape:
+            raise ValueError(
+                f"ResumableLoader: got {_said(shape)}; expected {_said(saved)}, with which the "
+                "epoch began. Resume with these, or from a checkpoint of an epoch's end"
+            )
         self._begun = state["batches"]
+
+    def _shape(self) -> dict[str, int]:
+        """Return what decides which rows the batches of an epoch have."""
+        try:
+            batches = len(self)
+        except TypeError as error:
+            raise TypeError(
+                "ResumableLoader: got a dataset without a length; expected one with __len__. Use "
+                "PyTorch's DataLoader, with which a stopped run repeats its epoch"
+            ) from error
+        workers = dist.get_world_size() if dist.is_initialized() else 1
+        return {"batches_of_epoch": batches, "workers": workers}
 
 
 class LightningReportCallback(RayTrainReportCallback):
     """Ray's callback, which saves and reports at the end of an epoch; also stops after a step.
 
-    A run that is asked to stop saves after its current step if the loader has a state, and else
+    A run that is asked to stop saves after its current step if all loaders have a state, and else
     repeats the epoch. Without a run of Trainshed's it is Ray's callback.
     """
 
@@ -80,15 +111,20 @@ class LightningReportCallback(RayTrainReportCallback):
             return
         # It comes after the hooks of callbacks, and would not be called for this batch.
         pl_module.on_train_batch_end(outputs, batch, batch_idx)
-        if hasattr(trainer.train_dataloader, "state_dict"):
+        # A Trainer may have several, in a list or by name. Lightning saves those with a state.
+        if all(hasattr(each, "state_dict") for each in tree_leaves(trainer.train_dataloader)):
             self.on_train_epoch_end(trainer, pl_module)
         else:
             _warn(run)
         raise StopTraining
 
 
+def _said(shape: Mapping[str, int]) -> str:
+    return f"workers.count {shape['workers']} and {shape['batches_of_epoch']} batches in an epoch"
+
+
 def _warn(run: BaseRun) -> None:
     run.warn(
-        "Lightning's loader has no state_dict, so the next attempt repeats the epoch; use "
+        "a loader of Lightning has no state_dict, so the next attempt repeats the epoch; use "
         "trainshed.lightning.ResumableLoader to continue it"
     )
