@@ -153,11 +153,12 @@ def test_a_name_that_the_checkpoint_uses_itself_is_refused(name: str, tmp_path: 
 
 
 def train_average() -> None:
-    """Train a line, and score its average beside it."""
+    """Train a line, average it after each step by a hook, and score the average beside it."""
     run = trainshed.current()
     model = nn.Linear(4, 1)
     average = AveragedModel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    optimizer.register_step_post_hook(lambda *_: average.update_parameters(model))
     run.track(model, optimizer, average=average)
 
     def score(module: nn.Module, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -166,7 +167,7 @@ def train_average() -> None:
     for _ in run.epochs():
         for batch in run.batches("train"):
             run.backward_step(F.mse_loss(model(batch["x"]).squeeze(1), batch["y"]))
-            average.update_parameters(model)
+        assert int(average.n_averaged) == run.step == 3
         assert run.evaluate(score, "train") == {"train.isAverage": 0.0}
         run.evaluate(score, "train", average)
 
@@ -179,6 +180,7 @@ def test_a_further_model_is_scored_where_it_is_named(tmp_path: Path) -> None:
             "train": f"{__name__}:train_average",
             "epochs": 1,
             "batchSize": 8,
+            "accumulate": 2,
             "data": make_data(),
         },
     )
