@@ -18,7 +18,7 @@ import ray.data
 from ray.data import ActorPoolStrategy
 
 from trainshed.data.sources.errors import as_fault, raise_again
-from trainshed.failures import causes
+from trainshed.failures import InfrastructureError, causes
 from trainshed.inspect.inputs import SOURCE
 from trainshed.predict.batch_prediction import BatchPrediction
 from trainshed.predict.part_folder import stale_files
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from trainshed.data.sources.column_arrays import Array
     from trainshed.inspect.inputs import RowInput
     from trainshed.predict.part_folder import PartFolder
+
+
+# Ray Data repeats a part, and restarts a worker, without limit. A part may be what ends its worker.
+MOST_RETRIES, MOST_RESTARTS = 3, 16
 
 
 @dataclass(frozen=True)
@@ -96,14 +100,15 @@ def predict_on_ray(
     Raises:
         SpecError: if a worker cannot read the model, or writes where this process does not read.
         DataError: if rows cannot be read or predicted.
-        InfrastructureError: if a retry may succeed.
+        InfrastructureError: if a retry may succeed, as after a worker that was lost; it names the
+            first file of rows that is not predicted.
     """
     # The caller reports a failure, so Ray's log of it is not needed.
     quiet("ray.data", logging.CRITICAL)
     configure(workers, {})
     missing, count = output.missing(), len(wanted.given.fragments)
     rows = 0
-    with _faults():
+    with _faults(wanted, output):
         if missing:
             dataset = _items([{"part": number} for number in missing]).map_batches(
                 FragmentWriter,
@@ -111,6 +116,8 @@ def predict_on_ray(
                 batch_size=1,
                 num_cpus=1,
                 num_gpus=_num_gpus(wanted.device),
+                max_task_retries=MOST_RETRIES,
+                max_restarts=MOST_RESTARTS,
                 compute=ActorPoolStrategy(min_size=1, max_size=workers),
             )
             for done, batch in enumerate(_batches(dataset), count - len(missing) + 1):
@@ -182,7 +189,7 @@ def _batches(dataset: Dataset) -> Iterator[Mapping[str, Array]]:
 
 
 @contextlib.contextmanager
-def _faults() -> Iterator[None]:
+def _faults(wanted: WorkerInput, output: PartFolder) -> Iterator[None]:
     """Raise the cause without the exceptions that Ray wraps around it."""
     try:
         yield
@@ -190,4 +197,9 @@ def _faults() -> Iterator[None]:
         for each in causes(error):
             if isinstance(each, SpecError):
                 raise each from None
-        raise_again(as_fault(error, SOURCE))
+        fault = as_fault(error, SOURCE)
+        if isinstance(fault, InfrastructureError) and fault.kind in ("node", "killed"):
+            first = wanted.given.fragments[min(output.missing(), default=0)].path
+            told = f"{fault}. The first file that is not predicted is {first}"
+            fault = InfrastructureError(told, fault.kind)
+        raise_again(fault)

@@ -14,7 +14,7 @@ from tests.app.cli_here import trainshed_here
 from tests.app.predict.trained import train_own
 from tests.app.ray_head import Head, start_here
 from tests.app.ray_run import Output
-from trainshed_api.names import EXIT_INVALID, EXIT_SUCCEEDED
+from trainshed_api.names import EXIT_INVALID, EXIT_SUCCEEDED, EXIT_TRY_AGAIN
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
 
@@ -61,6 +61,15 @@ def test_a_stopped_prediction_continues_without_a_row_missing_or_twice(home: Pat
     again = predict(home, "all.jsonl", "--workers", "2")
     assert again.code == EXIT_INVALID
     assert "expected a new folder; this one has all predictions" in again.stderr
+
+
+def test_a_file_that_ends_its_workers_is_named(home: Path) -> None:
+    (home / "stop").write_text("exit")
+    output = predict(home, "lost.jsonl", "--workers", "2")
+    (home / "stop").unlink()
+
+    assert output.code == EXIT_TRY_AGAIN
+    assert re.search(r"first file that is not predicted is \S*part-[23]\.parquet", output.stderr)
 
 
 def test_parquet_files_have_the_rows_of_one_process_in_the_same_types(home: Path) -> None:
