@@ -55,7 +55,12 @@ BATCH_ROWS = 1024
     help="Rows of a batch.",
 )
 @code_option
-@click.option("--cpu", is_flag=True, help="Predict without a GPU.")
+@click.option(
+    "--gpu/--cpu",
+    default=None,
+    help="Predict with a GPU for each worker, or without. Default: the GPUs of this machine, and "
+    "none of a cluster.",
+)
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
@@ -76,7 +81,7 @@ def predict(  # noqa: PLR0913, PLR0917 - the options of a command
     rows: int,
     batch_size: int,
     code: Path,
-    cpu: bool,
+    gpu: bool | None,
     workers: int | None,
     access: DashboardAccess | None,
 ) -> None:
@@ -92,8 +97,10 @@ def predict(  # noqa: PLR0913, PLR0917 - the options of a command
     """
     by_default = ctx.get_parameter_source("code") == ParameterSource.DEFAULT
     request = PredictionRequest(
-        run, source, form, options, columns, scores, batch_size, None if by_default else code, cpu
+        run, source, form, options, columns, scores, batch_size, None if by_default else code, gpu
     )
+    if gpu and access is None:
+        _check_gpu()
     if access is not None or workers is not None:
         folder = _folder_of(request, output)
         if access is None:
@@ -101,6 +108,16 @@ def predict(  # noqa: PLR0913, PLR0917 - the options of a command
             return
         sys.exit(submit_prediction(request, folder, workers or DEFAULT_WORKERS, access))
     _predict_here(request, output, rows)
+
+
+def _check_gpu() -> None:
+    from trainshed.planning.machine import this_machine
+    from trainshed.ray_train.ray_cluster import in_cluster
+
+    if not in_cluster() and not this_machine(wants_gpus=True).gpus:
+        raise SpecError(
+            [Problem("--gpu", "a machine without GPUs", "one with a GPU. Leave it out")]
+        )
 
 
 def _folder_of(request: PredictionRequest, output: str | None) -> str:
@@ -123,7 +140,7 @@ def _predict_here(request: PredictionRequest, output: str | None, rows: int) -> 
         expected = "a path on this machine, or --workers N to write a folder at this address"
         raise SpecError([Problem("--output", output, expected)])
     sys.path.insert(0, str((request.code or Path()).absolute()))
-    model = load_model(request.run, "cpu" if request.cpu else None)
+    model = load_model(request.run, "cpu" if request.gpu is False else None)
     if source.lstrip().startswith("{"):
         if output:
             expected = "no value for one row. Redirect the output to a file"

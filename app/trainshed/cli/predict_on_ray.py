@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from trainshed_api.formats import FormatName
 
 DEFAULT_WORKERS = 2
-SECONDS_BETWEEN_LINES = 5.0
+SECONDS_BETWEEN_LINES, SECONDS_TO_FIRST_FILE = 5.0, 30.0
 _MOUNTED = "an absolute path that all nodes of the cluster mount"
 
 
@@ -38,7 +39,7 @@ class PredictionRequest:
         scores: whether to include the scores of all classes.
         batch_size: rows of a batch.
         code: folder of the user's modules; None for the working directory.
-        cpu: whether to predict without GPUs.
+        gpu: whether to predict with GPUs; None for those of this machine, if it has some.
     """
 
     run: str
@@ -49,7 +50,7 @@ class PredictionRequest:
     scores: bool
     batch_size: int
     code: Path | None
-    cpu: bool
+    gpu: bool | None
 
     def words(self, output: str, workers: int) -> list[str]:
         """Return the words of the command that a job executes in its working directory."""
@@ -60,7 +61,8 @@ class PredictionRequest:
             *(word for option in self.options for word in ("--option", option)),
             *(["--columns", ",".join(self.columns)] if self.columns else []),
             *["--scores"] * self.scores,
-            *["--cpu"] * self.cpu,
+            *["--gpu"] * (self.gpu is True),
+            *["--cpu"] * (self.gpu is False),
         ]
 
 
@@ -121,12 +123,13 @@ def predict_by_workers(request: PredictionRequest, output: str, workers: int) ->
         InfrastructureError: if a retry may succeed.
     """
     from trainshed.display.formatting import say_count
+    from trainshed.planning.machine import this_machine
     from trainshed.planning.paths import locate
     from trainshed.predict.batch_prediction import BatchPrediction, open_rows
     from trainshed.predict.part_folder import PartFolder
     from trainshed.predict.ray_prediction import WorkerInput, predict_on_ray
     from trainshed.predict.trained_model import load_model
-    from trainshed.ray_train.ray_cluster import joined
+    from trainshed.ray_train.ray_cluster import in_cluster, joined
     from trainshed.storage.disk import Disk
 
     code, batch_rows, scores = request.code or Path.cwd(), request.batch_size, request.scores
@@ -135,25 +138,49 @@ def predict_by_workers(request: PredictionRequest, output: str, workers: int) ->
     given = open_rows(request.source, model, request.form, request.options, request.columns)
     prediction = BatchPrediction(model, given, batch_rows, with_scores=scores)
     folder = locate(output, Disk(Path.cwd()), "--output")
-    parts = PartFolder(
-        folder, prediction.identity(), len(prediction.fragments), prediction.schema
-    )
+    parts = PartFolder(folder, prediction.identity(), len(prediction.fragments), prediction.schema)
     parts.begin()
-    checkpoint, device = str(model.checkpoint), "cpu" if request.cpu else None
-    wanted = WorkerInput(checkpoint, given, batch_rows, scores, str(code.absolute()), device)
-    with joined(workers):
-        rows = predict_on_ray(wanted, parts, workers, ProgressLines())
+    gpus = this_machine(request.gpu is not False and not in_cluster()).gpus
+    has_gpu = bool(gpus) if request.gpu is None else request.gpu
+    checkpoint = str(model.checkpoint)
+    wanted = WorkerInput(checkpoint, given, batch_rows, scores, str(code.absolute()), has_gpu)
+    with joined(workers, gpus), ProgressLines(has_gpu) as lines:
+        rows = predict_on_ray(wanted, parts, workers, lines)
     click.echo(f"{say_count(rows)} rows predicted: {folder}")
 
 
 class ProgressLines:
-    """Prints how far a prediction is, at most one line every few seconds and one at the end."""
+    """Prints how far a prediction is, at most one line every few seconds and one at the end.
 
-    def __init__(self) -> None:
+    As a context it also prints what a worker needs if no file is written for a while: a cluster
+    without such resources starts none.
+
+    Args:
+        has_gpu: whether each worker needs a GPU.
+        first_seconds: until a file should be written.
+    """
+
+    def __init__(self, has_gpu: bool, first_seconds: float = SECONDS_TO_FIRST_FILE) -> None:
         self._printed = time.monotonic()
+        self._needs = "1 CPU and 1 GPU" if has_gpu else "1 CPU"
+        self._wait = threading.Timer(first_seconds, self._print_needs)
+
+    def __enter__(self) -> ProgressLines:
+        self._wait.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._wait.cancel()
+
+    def _print_needs(self) -> None:
+        text = (
+            f"no file is written yet; each worker needs {self._needs} that is free in the cluster"
+        )
+        click.echo(text, err=True)
 
     def __call__(self, progress: PredictionProgress) -> None:
         """Take the next progress in."""
+        self._wait.cancel()
         now = time.monotonic()
         is_last = progress.files == progress.all_files
         if not is_last and now - self._printed < SECONDS_BETWEEN_LINES:

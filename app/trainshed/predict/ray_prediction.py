@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-import ray
 import ray.data
 from ray.data import ActorPoolStrategy
 
@@ -52,7 +51,7 @@ class WorkerInput:
         batch_rows: rows of a batch.
         with_scores: whether to include the scores of all classes.
         code: folder of the user's modules.
-        device: of the model; None for the GPU if there is one.
+        has_gpu: whether the worker has a GPU for the model.
     """
 
     checkpoint: str
@@ -60,13 +59,14 @@ class WorkerInput:
     batch_rows: int
     with_scores: bool
     code: str
-    device: str | None
+    has_gpu: bool
 
     def load(self) -> BatchPrediction:
         """Return the prediction, with the model in this process."""
         if self.code not in sys.path:
             sys.path.insert(0, self.code)
-        model = load_model(self.checkpoint, self.device)
+        # Without a GPU from Ray it may still see those of the machine, which others use.
+        model = load_model(self.checkpoint, None if self.has_gpu else "cpu")
         return BatchPrediction(model, self.given, self.batch_rows, with_scores=self.with_scores)
 
 
@@ -90,8 +90,7 @@ def predict_on_ray(
     Args:
         wanted: what to predict.
         output: begun.
-        workers: at most so many, each with one CPU; and with a GPU if the cluster has some, unless
-            the device is the CPU.
+        workers: at most so many, each with one CPU, and with one GPU if the input says so.
         told: called with each file that is written.
 
     Returns:
@@ -115,7 +114,7 @@ def predict_on_ray(
                 fn_constructor_args=(wanted, output),
                 batch_size=1,
                 num_cpus=1,
-                num_gpus=_num_gpus(wanted.device),
+                num_gpus=int(wanted.has_gpu),
                 max_task_retries=MOST_RETRIES,
                 max_restarts=MOST_RESTARTS,
                 compute=ActorPoolStrategy(min_size=1, max_size=workers),
@@ -127,12 +126,6 @@ def predict_on_ray(
         _cast_stale(output)
     output.finish()
     return rows
-
-
-def _num_gpus(device: str | None) -> int:
-    """Return the GPUs of each worker."""
-    resources = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    return 1 if device is None and resources.get("GPU") else 0
 
 
 def _cast_stale(output: PartFolder) -> None:

@@ -108,12 +108,13 @@ def start(spec: TrainingRunSpec, working_dir: Path | None = None) -> None:
 
 
 @contextlib.contextmanager
-def for_rows(cpus: int, env: Mapping[str, str]) -> Iterator[None]:
+def for_rows(cpus: int, env: Mapping[str, str], gpus: int = 0) -> Iterator[None]:
     """Have a Ray here to look at rows with, and end it; what is started already stays.
 
     Args:
         cpus: that tasks may take.
         env: variables of its processes.
+        gpus: that tasks may take.
     """
     _set()
     import ray
@@ -124,7 +125,7 @@ def for_rows(cpus: int, env: Mapping[str, str]) -> Iterator[None]:
     ray.init(
         address="local",
         num_cpus=cpus,
-        num_gpus=0,
+        num_gpus=gpus,
         include_dashboard=False,
         runtime_env={"env_vars": dict(env)} if env else None,
         logging_level=logging.WARNING,
@@ -137,14 +138,15 @@ def for_rows(cpus: int, env: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def joined(cpus: int) -> Iterator[None]:
+def joined(cpus: int, gpus: int) -> Iterator[None]:
     """Have the Ray cluster that this process is in, or a Ray here, as `for_rows` does.
 
     Args:
         cpus: that tasks may take, of a Ray here.
+        gpus: the same.
     """
     if not in_cluster():
-        with for_rows(cpus, {}):
+        with for_rows(cpus, {}, gpus):
             yield
         return
     _set()

@@ -296,6 +296,15 @@ def test_a_column_that_is_left_out_may_have_no_value_in_some_files(
     assert found["row"].to_pylist() == list(range(40))
 
 
+def test_a_gpu_that_this_machine_lacks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+
+    output = trainshed_here("predict", "digits", "rows", "--gpu")
+
+    assert output.code == EXIT_INVALID
+    assert "--gpu: got a machine without GPUs; expected one with a GPU" in output.stderr
+
+
 @pytest.mark.parametrize("changed", [["--scores"], ["--columns", "x,row"]])
 def test_parts_of_other_arguments_are_discarded(tmp_path: Path, changed: list[str]) -> None:
     left = train_own(tmp_path)
