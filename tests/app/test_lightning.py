@@ -22,13 +22,13 @@ pytestmark = [
 ]
 
 
-def a_loader(rows: int = 12) -> "ResumableLoader[list[torch.Tensor]]":
+def a_loader(rows: int = 12) -> "ResumableLoader[tuple[torch.Tensor, ...]]":
     from trainshed.lightning import ResumableLoader
 
     return ResumableLoader(TensorDataset(torch.arange(rows)), batch_size=2)
 
 
-def numbers(batches: Iterator[list[torch.Tensor]]) -> list[int]:
+def numbers(batches: Iterator[tuple[torch.Tensor, ...]]) -> list[int]:
     return [int(number) for (batch,) in batches for number in batch]
 
 

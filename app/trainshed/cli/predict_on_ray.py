@@ -7,7 +7,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import click
 
@@ -165,7 +165,7 @@ class ProgressLines:
         self._needs = "1 CPU and 1 GPU" if has_gpu else "1 CPU"
         self._wait = threading.Timer(first_seconds, self._print_needs)
 
-    def __enter__(self) -> ProgressLines:
+    def __enter__(self) -> Self:
         self._wait.start()
         return self
 
