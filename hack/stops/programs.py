@@ -68,7 +68,7 @@ def early_return(config: Mapping[str, object]) -> None:  # noqa: ARG001 - every 
         for batch in run.batches("train"):
             step = run.step + 1
             run.backward_step(error(model, batch))
-            if step == STEPS - 2:
+            if step == STEPS + 2:  # after the ends of all epochs in which runs are stopped
                 return
 
 
