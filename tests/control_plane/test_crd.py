@@ -58,6 +58,10 @@ REFUSED: dict[str, tuple[Document, str]] = {
         {"framework": "xgboost", "epochs": 8},
         "spec.epochs: Invalid value: expected no value with framework xgboost: a step is a round",
     ),
+    "a trace that ends before it begins": (
+        {"profile": {"steps": [20, 10]}},
+        "spec.profile.steps: Invalid value: expected the first step, then the last one",
+    ),
     "a precision that XGBoost has not": (
         {"framework": "xgboost", "precision": "bfloat16"},
         "spec.precision: Invalid value: expected no value with framework xgboost: XGBoost computes",

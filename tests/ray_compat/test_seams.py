@@ -75,9 +75,14 @@ NAMES = list(private_names())
 MODULES = [
     found.name
     for found in pkgutil.walk_packages([str(SOURCES)], "trainshed.")
-    # TensorFlow and wandb are not among the tools, and what knows of them stands on nothing of
-    # Ray's.
-    if found.name not in ("trainshed.__main__", "trainshed.tracking.on_wandb")
+    # TensorFlow, wandb and the trainers of other libraries are not installed here.
+    if found.name
+    not in (
+        "trainshed.__main__",
+        "trainshed.huggingface",
+        "trainshed.lightning",
+        "trainshed.tracking.on_wandb",
+    )
     and not found.name.startswith(("trainshed.keras.", "trainshed.predict.keras_model"))
 ]
 
