@@ -9,6 +9,7 @@ import contextlib
 import functools
 import logging
 import sys
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -109,16 +110,19 @@ def predict_on_ray(
     rows = 0
     with _faults(wanted, output):
         if missing:
-            dataset = _items([{"part": number} for number in missing]).map_batches(
-                FragmentWriter,
-                fn_constructor_args=(wanted, output),
-                batch_size=1,
-                num_cpus=1,
-                num_gpus=int(wanted.has_gpu),
-                max_task_retries=MOST_RETRIES,
-                max_restarts=MOST_RESTARTS,
-                compute=ActorPoolStrategy(min_size=1, max_size=workers),
-            )
+            with warnings.catch_warnings():
+                # No other parameter of this release of Ray limits how often it tries.
+                warnings.filterwarnings("ignore", "`ray_remote_args` is deprecated")
+                dataset = _items([{"part": number} for number in missing]).map_batches(
+                    FragmentWriter,
+                    fn_constructor_args=(wanted, output),
+                    batch_size=1,
+                    num_cpus=1,
+                    num_gpus=int(wanted.has_gpu),
+                    max_task_retries=MOST_RETRIES,
+                    max_restarts=MOST_RESTARTS,
+                    compute=ActorPoolStrategy(min_size=1, max_size=workers),
+                )
             for done, batch in enumerate(_batches(dataset), count - len(missing) + 1):
                 rows += int(batch["rows"][0])
                 told(PredictionProgress(done, count, rows))
