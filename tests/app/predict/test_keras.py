@@ -79,21 +79,3 @@ def test_a_model_without_the_function_that_predicts_is_refused(tmp_path: Path) -
 
     with pytest.raises(SpecError, match="a checkpoint without predict; expected"):
         trainshed.load(str(left.path))
-
-
-def test_an_exported_model_has_the_outputs_of_the_run(tmp_path: Path) -> None:
-    import tf_keras
-
-    left = train(tmp_path, "tests.app.keras_functions:fit_for_predictions", {})
-    file, rows = tmp_path / "model.keras", str(tmp_path / "rows")
-
-    words = ("export", str(left.path), rows, "--to", "keras", "--output", str(file))
-    said = trainshed_here(*words)
-
-    assert said.code == EXIT_SUCCEEDED, said.stderr
-    checkpoint = store.candidates([left.folder.checkpoints(1)])[0].path
-    assert checkpoint
-    x = np.arange(12, dtype=np.float32).reshape(3, 4)
-    models = (file, checkpoint / "model.keras")
-    exported, trained = (tf_keras.models.load_model(each, compile=False) for each in models)
-    assert exported.predict_on_batch(x).tolist() == trained.predict_on_batch(x).tolist()
