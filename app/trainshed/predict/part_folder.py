@@ -64,7 +64,7 @@ class PartFolder:
         names = READS.read(self._folder.names)
         # Names that begin with a dot are of files that another process is writing.
         if all(name.startswith(".") for name in names):
-            with contextlib.suppress(FileExistsError):  # of a command that began meanwhile
+            with contextlib.suppress(FileExistsError):  # of a command that began at the same time
                 self._folder.create(IDENTITY, self._identity)
         elif SUCCESS in names:
             raise self._refusal("a new folder; this one has all predictions. Choose another name")
