@@ -53,7 +53,7 @@ test-gpu: setup ## What needs a CUDA device
 	@$(PYTEST) -m gpu $(PYTEST_ARGS)
 
 test-tensorflow: setup ## What needs TensorFlow, which is installed beside .venv's packages
-	@hack/tensorflow.sh $(BIN)/python -m pytest -m tensorflow $(PYTEST_ARGS)
+	@hack/with-packages.sh images/app/tensorflow.txt $(BIN)/python -m pytest -m tensorflow $(PYTEST_ARGS)
 
 test-azure: setup ## What needs a store that speaks as Azure's; Node.js and npm have to be there
 	@hack/azurite.sh $(BIN)/python -m pytest -m "azure and not e2e" $(PYTEST_ARGS)
@@ -62,7 +62,7 @@ test-trackers: setup ## What needs servers of MLflow and TensorBoard, or W&B's c
 	@hack/trackers.sh $(BIN)/python -m pytest -m trackers $(PYTEST_ARGS)
 
 test-trainers: setup ## What needs Lightning, Transformers and Accelerate
-	@hack/trainers.sh $(BIN)/python -m pytest -m trainers $(PYTEST_ARGS)
+	@hack/with-packages.sh requirements/trainers.txt $(BIN)/python -m pytest -m trainers $(PYTEST_ARGS)
 
 package: setup ## The tests of one package alone: make package PACKAGE=app/data
 	@$(PYTEST) -m "not (e2e or gpu or tensorflow or azure or trackers or trainers)" $(PYTEST_ARGS) tests/$(PACKAGE)

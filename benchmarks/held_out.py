@@ -1,7 +1,7 @@
 """Scores of each framework on held-out rows: on one and two workers, and by a plain program.
 
 The same rows, sizes and rounds or epochs on all sides, and another seed in each repeat. Needs
-TensorFlow: `hack/tensorflow.sh make bench NAME=held_out`.
+TensorFlow: `hack/with-packages.sh images/app/tensorflow.txt make bench NAME=held_out`.
 """
 
 from __future__ import annotations

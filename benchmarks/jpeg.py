@@ -2,7 +2,7 @@
 
 Images of 500x375, typical of ImageNet, and of 2000x1500: gradients, shapes and noise at quality 90,
 generated once. One thread on each side, whose CPU time counts, because other programs hardly change
-it. Needs torchvision: `hack/torchvision.sh make bench NAME=jpeg`.
+it. Needs torchvision: `hack/with-packages.sh requirements/torchvision.txt make bench NAME=jpeg`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 One worker and one thread on each side, 64-512-512-10 with batch size 1024. The first epoch does not
 count, nor the first step of each. Needs TensorFlow:
-`hack/tensorflow.sh make bench NAME=keras_step`.
+`hack/with-packages.sh images/app/tensorflow.txt make bench NAME=keras_step`.
 """
 
 from __future__ import annotations
