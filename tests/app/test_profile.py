@@ -19,7 +19,10 @@ from tests.builders import make_data
 from trainshed.attempt.signals import Stop
 from trainshed.report.load import read_run
 from trainshed.report.provenance import list_provenance
+from trainshed.storage.disk import Disk
+from trainshed.worker.step_profiler import StepProfiler
 from trainshed_api.names import STOPPED, SUCCEEDED
+from trainshed_api.profile import ProfileSpec
 from trainshed_api.progress import WarningEvent
 
 ROWS, BATCH, EPOCHS = 24, 8, 2  # three steps in each epoch
@@ -90,6 +93,19 @@ def test_a_run_that_is_stopped_in_between_records_the_rest_when_it_resumes(tmp_p
     assert sorted({*before, *after}) == [2, 3, 4, 5]
     assert first == f"steps-2-{after[0] - 1}.json.gz"
     assert second == f"steps-{after[0]}-5.json.gz"
+
+
+def test_a_stop_before_the_first_of_the_steps_ends_leaves_nothing_recording(
+    tmp_path: Path,
+) -> None:
+    profiler = StepProfiler(ProfileSpec(steps=(2, 5)), Disk(tmp_path), print)
+    profiler.end_step(1)
+    assert torch.autograd._profiler_enabled()
+
+    profiler.finish(1, stopped=True)
+
+    assert not torch.autograd._profiler_enabled()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_run_that_ends_before_the_first_step_says_so(tmp_path: Path) -> None:
