@@ -100,11 +100,11 @@ def test_a_stop_before_the_first_of_the_steps_ends_leaves_nothing_recording(
 ) -> None:
     profiler = StepProfiler(ProfileSpec(steps=(2, 5)), Disk(tmp_path), print)
     profiler.end_step(1)
-    assert torch.autograd._profiler_enabled()
+    assert torch.autograd._profiler_enabled()  # type: ignore[attr-defined]  # private
 
     profiler.finish(1, stopped=True)
 
-    assert not torch.autograd._profiler_enabled()
+    assert not torch.autograd._profiler_enabled()  # type: ignore[attr-defined]  # private
     assert list(tmp_path.iterdir()) == []
 
 
