@@ -64,12 +64,12 @@ class StepProfiler:
             step: the attempt's last one.
             stopped: whether another attempt may follow.
         """
-        if self._profile is not None and self._began is not None:
-            if self._began <= step:
-                self._write(step)
-            else:
-                self._profile.stop()
-        elif 0 < step < self._first and not stopped:
+        if self._profile is not None and self._began is not None and self._began <= step:
+            self._write(step)
+            return
+        if self._profile is not None:
+            self._profile.stop()
+        if 0 < step < self._first and not stopped:
             self._warn(
                 f"spec.profile.steps: got [{self._first}, {self._last}]; expected steps up to "
                 f"{step}, where the run ended. Nothing was recorded"
