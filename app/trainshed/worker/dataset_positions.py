@@ -62,8 +62,7 @@ class DatasetPositions:
         # Batches that the function took before that step.
         self._early: dict[str, int] = {}
         # The last batches since the main dataset's batch of the current step, as many as the
-        # function
-        # takes before a step.
+        # function takes before a step.
         self._latest = {
             name: deque[DatasetPosition](maxlen=position.before_step)
             for name, position in restored.items()
@@ -110,8 +109,7 @@ class DatasetPositions:
         """Settle the positions at the end of a step.
 
         The main dataset's batch of the next step was requested by then, so batches that the
-        function
-        takes before that one belong to the next step.
+        function takes before that one belong to the next step.
         """
         self._settle({name: latest[0] for name, latest in self._latest.items() if latest})
 
@@ -175,8 +173,7 @@ class DatasetPositions:
         is_new = not self._in_steps and reading.num_epochs == self._num_epochs
         if is_new and not (is_exhausted and reading.start.step_in_epoch):
             # A read before the first step, or a separate loop there: the iterator that is read
-            # beside the
-            # steps starts where this one did.
+            # beside the steps starts where this one did.
             self._early.pop(name, None)
             return
         self._next[name] = _next_pass(position)

@@ -28,7 +28,6 @@ def set_float32_products(precision: Precision, device: torch.device) -> None:
     if device.type != "cuda" or rounds is None:
         return
     # Uses the older of torch's two interfaces: the newer one works after it, but the older one
-    # cannot
-    # read what was set by the newer one, and users' code still calls it.
+    # cannot read what was set by the newer one, and users' code still calls it.
     torch.backends.cuda.matmul.allow_tf32 = rounds
     torch.backends.cudnn.allow_tf32 = rounds

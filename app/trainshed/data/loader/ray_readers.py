@@ -116,8 +116,7 @@ def find_reader(use: str, options: Mapping[str, object], field: str) -> Callable
 
     Raises:
         SpecError: if Ray Data has no such reader, the reader needs a Python object or a package
-            that
-            is not installed, or the arguments do not match.
+            that is not installed, or the arguments do not match.
     """
     import ray.data
 

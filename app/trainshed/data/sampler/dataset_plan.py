@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 Cache = Literal["none", "objects", "workers", "disk"]
 
 # Share of a worker's memory, and of Ray's object store, for caches: the rest is for the model,
-# batches
-# in flight and the blocks that Ray Data holds between two operators.
+# batches in flight and the blocks that Ray Data holds between two operators.
 WORKER_SHARE = 0.25
 OBJECT_STORE_SHARE = 0.5
 # Bytes of transformed rows to make at once, and minimum to deliver together (arrow_blocks.py joins

@@ -24,8 +24,7 @@ class Function:
         use: `module:function`.
         field: the spec's field that names it, for errors.
         kind: `batches` gets columns, `rows` one row as a dict, `filter` columns and returns which
-            rows
-            to keep, `groups` the columns of each group.
+            rows to keep, `groups` the columns of each group.
         options: keyword arguments, as sorted pairs.
         batch_size: maximum rows per call; None for all rows of the table.
         init: keyword arguments of the constructor of a class, as sorted pairs.

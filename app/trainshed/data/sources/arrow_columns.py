@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from trainshed.data.sources.column_arrays import Array, Columns
 
 # Ray Data's marks of tensor columns in files. If Ray is not imported, Arrow sees only the stored
-# type,
-# and the field's metadata has the rest.
+# type, and the field's metadata has the rest.
 EXTENSION_NAME = b"ARROW:extension:name"
 EXTENSION_METADATA = b"ARROW:extension:metadata"
 RAY_TENSORS = ("ray.data.arrow_tensor", "ray.data.arrow_tensor_v2")

@@ -115,8 +115,7 @@ class FileOpener:
                 return found
         coming = () if self.is_brief else ahead
         # Content of one response: a Python file object, whose ranges are requested as they are
-        # read,
-        # costs a third more CPU per picture than the response.
+        # read, costs a third more CPU per picture than the response.
         if stamp and coming == WHOLE and stamp.bytes <= PART_BYTES:
             return pa.BufferReader(Ranges(file, stamp.bytes, check=check).fetch(0, stamp.bytes))
         return pa.PythonFile(Ranges(file, stamp and stamp.bytes, coming, check), mode="r")

@@ -38,14 +38,12 @@ class ReadRetrier:
 
         Raises:
             DataError: with file and row groups, if the bytes cannot be decoded and are the same
-                when
-                read again.
+                when read again.
             InfrastructureError: if the storage does not return them.
             OSError: for anything else, unchanged.
         """
         # The file existed when the run was planned: if it is missing, the storage or its mount
-        # failed,
-        # or another process deletes files during the run.
+        # failed, or another process deletes files during the run.
         if is_passing(error) or isinstance(error, (FileNotFoundError, PermissionError)):
             self._wait(error)
         elif isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
