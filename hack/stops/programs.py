@@ -64,11 +64,14 @@ def early_return(config: Mapping[str, object]) -> None:  # noqa: ARG001 - every 
     run = trainshed.current()
     model = ray.train.torch.prepare_model(make_network())
     run.track(model, torch.optim.AdamW(model.parameters(), lr=0.01))
+    last = STEPS + 2  # after the ends of all epochs in which runs are stopped
+    if run.step == last:  # an attempt was stopped between the last step and the return
+        return
     for _ in run.epochs():
         for batch in run.batches("train"):
             step = run.step + 1
             run.backward_step(error(model, batch))
-            if step == STEPS + 2:  # after the ends of all epochs in which runs are stopped
+            if step == last:
                 return
 
 
