@@ -26,14 +26,12 @@ def api_server(folder: Path) -> Iterator[Client]:
         yield client
 
 
-async def all_at_once(
-    do: Callable[[T], Awaitable[object]], things: Iterable[T], width: int = CONNECTIONS
-) -> None:
-    """Do something with each of the things, so many at a time."""
-    rest = iter(things)
+async def for_each(items: Iterable[T], call: Callable[[T], Awaitable[object]]) -> None:
+    """Await a call for each item, CONNECTIONS of them at a time."""
+    remaining = iter(items)
 
     async def work() -> None:
-        for thing in rest:
-            await do(thing)
+        for item in remaining:
+            await call(item)
 
-    await asyncio.gather(*(work() for _ in range(width)))
+    await asyncio.gather(*(work() for _ in range(CONNECTIONS)))

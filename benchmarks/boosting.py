@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks import rows, trainingrun
-from benchmarks.measure import Figure, Sample, Target, in_turn, options, publish
-from benchmarks.processes import output_of
+from benchmarks.measure import Figure, Sample, Target, parse_options, publish, run_sides
+from benchmarks.processes import run_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,72 +28,70 @@ PARAMS: dict[str, JsonValue] = {
     "eta": 0.1,
     "max_bin": 256,
 }
-# A round that draws rows makes what draws anew (docs/decisions/0024).
-KINDS: dict[str, dict[str, JsonValue]] = {"all rows": {}, "half of the rows": {"subsample": 0.5}}
+# With `subsample`, ours starts a new random state in each round (docs/decisions/0024).
+VARIANTS: dict[str, dict[str, JsonValue]] = {
+    "all rows": {},
+    "half of the rows": {"subsample": 0.5},
+}
 
 
 def main() -> None:
-    """Measure both kinds of rounds."""
-    given = options(__doc__)
-    data = rows.make(QUICK if given.quick else TABLE, given.cache)
+    """Measure both variants."""
+    options = parse_options(__doc__)
+    data = rows.make(QUICK if options.quick else TABLE, options.cache)
     runs: dict[str, Callable[..., Sample]] = {
         "one": partial(plain, 1, WORKERS),
         "two": partial(plain, WORKERS, 1),
         "ours": ours,
     }
     sides = {
-        f"{side}, {kind}": partial(run, data, {**PARAMS, **more})
-        for kind, more in KINDS.items()
+        f"{side}, {variant}": partial(run, data, {**PARAMS, **params})
+        for variant, params in VARIANTS.items()
         for side, run in runs.items()
     }
-    samples = in_turn(sides, given)
+    samples = run_sides(sides, options)
     figures = []
-    for kind in KINDS:
-        one, two, both = (samples.of(f"{side}, {kind}", "seconds") for side in runs)
-        name = f"ours, {WORKERS} workers, {kind}"
-        target = Target("ratio", "<=", 1.15)
+    for variant in VARIANTS:
+        one, two, trainshed = (samples.of(f"{side}, {variant}", "seconds") for side in runs)
+        name = f"ours, {WORKERS} workers, {variant}"
+        processes, target = f"plain XGBoost, {WORKERS} processes", Target("ratio", "<=", 1.15)
         figures += [
-            Figure(f"plain XGBoost, one process, {WORKERS} threads, {kind}", "s", one),
-            Figure(f"plain XGBoost, {WORKERS} processes, {kind}", "s", two),
-            Figure(name, "s", both, (f"plain XGBoost, {WORKERS} processes", two), target),
-            Figure(name, "s", both, ("plain XGBoost, one process", one)),
+            Figure(f"plain XGBoost, one process, {WORKERS} threads, {variant}", "s", one),
+            Figure(f"{processes}, {variant}", "s", two),
+            Figure(name, "s", trainshed, (processes, two), target),
+            Figure(name, "s", trainshed, ("plain XGBoost, one process", one)),
         ]
-    publish("boosting", figures, samples, given)
+    publish("boosting", figures, samples, options)
 
 
 def plain(
     ranks: int, threads: int, data: Path, params: dict[str, JsonValue], folder: Path
 ) -> Sample:
-    """Run a plain program and read its seconds.
-
-    Args:
-        ranks: processes.
-        threads: of each process. OMP_NUM_THREADS is a bound for XGBoost, whatever nthread says.
-        data: its rows.
-        params: of XGBoost.
-        folder: of what it writes.
-    """
-    out = folder / "seconds"
-    options = {"data": data, "out": out, "params": params, "rounds": ROUNDS}
-    shape = {"ranks": ranks, "threads": threads}
-    environment = {"OMP_NUM_THREADS": str(threads)}
-    output_of("benchmarks.plain.xgboost_rounds", folder, options | shape, environment=environment)
-    return {"seconds": float(out.read_text(encoding="utf-8"))}
+    """Return the seconds of plain XGBoost, in `ranks` processes with `threads` threads each."""
+    arguments = {
+        "data": data,
+        "out": folder / "seconds",
+        "params": params,
+        "rounds": ROUNDS,
+        "ranks": ranks,
+        "threads": threads,
+    }
+    environment = {"OMP_NUM_THREADS": str(threads)}  # a limit on XGBoost's nthread
+    module = "benchmarks.plain.xgboost_rounds"
+    return {"seconds": run_module(module, folder, arguments, environment=environment)}
 
 
 def ours(data: Path, params: dict[str, JsonValue], folder: Path) -> Sample:
-    """Boost as a run does."""
+    """Return the seconds of a run."""
     out = folder / "seconds.json"
-    spec: dict[str, JsonValue] = {
-        "train": "benchmarks.ours.rounds:train",
-        "framework": "xgboost",
-        "config": {"params": params, "rounds": ROUNDS, "out": str(out)},
-        "data": trainingrun.dataset(data),
-        "workers": {"count": WORKERS, "resources": {"cpu": 1}},
-    }
-    trainingrun.train(folder, spec)
+    trainingrun.train(
+        folder,
+        {
+            "train": "benchmarks.ours.rounds:train",
+            "framework": "xgboost",
+            "config": {"params": params, "rounds": ROUNDS, "out": str(out)},
+            "data": trainingrun.dataset(data),
+            "workers": {"count": WORKERS, "resources": {"cpu": 1}},
+        },
+    )
     return {"seconds": float(out.read_text(encoding="utf-8"))}
-
-
-if __name__ == "__main__":
-    main()

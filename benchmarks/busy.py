@@ -15,27 +15,26 @@ from functools import partial
 from itertools import cycle
 from typing import TYPE_CHECKING
 
-from benchmarks.measure import Figure, Samples, Target, console, options, publish
-from benchmarks.pods import CODE, runs_on
+from benchmarks.measure import Figure, Samples, Target, console, parse_options, publish
+from benchmarks.pods import make_trainingrun, runs_on
 from benchmarks.processes import busy_cores
 from hack.cluster.bare import BareCluster
 from hack.cluster.control_plane import answers, apiserver_command
 from hack.cluster.failure import ClusterError
-from hack.cluster.processes import Launcher, Started
-from tests.e2e.running import RunningCluster, wait_for
-from tests.e2e.runs import Runs, make_run, notes_of
+from hack.cluster.processes import Launcher
+from tests.e2e.running import wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pydantic import JsonValue
+    from hack.cluster.processes import Started
+    from tests.e2e.runs import Runs
 
 CLUSTER, RUN = "busy", "long"
 SECONDS, QUICK_SECONDS = 7_200.0, 600.0
 SECONDS_BETWEEN = 120.0
-# With both cores busy it takes half a minute to come up.
-MOST_STARTS, SECONDS_TO_ANSWER = 3, 180.0
-# Ray ends its own from 95 % on; what is written fills the rest, which the kernel takes back.
+DNS = ("--namespace", "kube-system")
+# With all cores busy the API server takes half a minute to start.
+MAX_STARTS, START_SECONDS = 3, 180.0
+# Ray ends its own processes from 95 % on; the rest is page cache, which the kernel reclaims.
 FILL = """
 import pathlib, time
 def read(*names):
@@ -56,76 +55,53 @@ pathlib.Path("/tmp/fill").unlink()
 
 
 def main() -> None:
-    """Keep a cluster busy, and count."""
-    given = options(__doc__)
+    """Keep a cluster busy and count."""
+    options = parse_options(__doc__)
     with runs_on(CLUSTER) as runs:
-        sample = keep_busy(runs, QUICK_SECONDS if given.quick else SECONDS)
+        sample = disturb(runs, QUICK_SECONDS if options.quick else SECONDS)
+    targets = {
+        "ended": ("workers ended", Target("value", "<=", 0)),
+        "lost": ("losses that the run reported", Target("value", "<=", 0)),
+        "attempts": ("attempts", Target("value", "<=", 1)),
+        "troubles": ("disturbances", None),
+        "steps": ("steps", None),
+    }
     figures = [
-        Figure("workers ended", "", [sample["ended"]], target=Target("value", "<=", 0)),
-        Figure(
-            "losses that the run told of", "", [sample["lost"]], target=Target("value", "<=", 0)
-        ),
-        Figure("attempts", "", [sample["attempts"]], target=Target("value", "<=", 1)),
-        Figure("troubles", "", [sample["troubles"]]),
-        Figure("steps meanwhile", "", [sample["steps"]]),
+        Figure(name, "", [sample[key]], target=target) for key, (name, target) in targets.items()
     ]
-    publish("busy", figures, Samples({"ours": [sample]}), given)
+    publish("busy", figures, Samples({"ours": [sample]}), options)
 
 
-def keep_busy(runs: Runs, seconds: float) -> dict[str, float]:
-    """Have a run train for so long while things go wrong; return what it lost."""
-    runs.apply(long_run())
+def disturb(runs: Runs, seconds: float) -> dict[str, float]:
+    """Train for this time with disturbances; return what the run lost."""
+    runs.apply(make_trainingrun(RUN, pause=0.5, epochs=10_000, every_steps=100))
     runs.wait_for_step(RUN, 1)
-    before, begun = containers(runs), step_of(runs)
-    troubles: list[Callable[[Runs], None]] = [
-        restart_dns, take_dns_away, restart_api_server, fill_head
-    ]  # fmt: skip
+    before, first_step = worker_containers(runs), last_step(runs)
     end, count = time.monotonic() + seconds, 0
     with busy_cores(os.cpu_count() or 1):
-        for trouble in cycle(troubles):
+        for disturbance in cycle([restart_dns, stop_dns, restart_api_server, fill_head]):
             if time.monotonic() > end:
                 break
-            trouble(runs)
+            disturbance(runs)
             count += 1
-            left = before.items() - containers(runs).items()
-            told = f"{count} {trouble.__name__}: step {step_of(runs)}, {len(left)} are gone {left}"
-            console.print(f"[dim]{time.strftime('%H:%M:%S')} {told}[/dim]")
+            lost = before.items() - worker_containers(runs).items()
+            text = (
+                f"{count} {disturbance.__name__}: step {last_step(runs)}, {len(lost)} lost {lost}"
+            )
+            console.print(f"[dim]{time.strftime('%H:%M:%S')} {text}[/dim]")
             time.sleep(SECONDS_BETWEEN)
-    status = runs.status(RUN)
-    warned = runs.bundle.kubectl("get", "events", "--field-selector=reason=Restarting", "-oname")
+    events = runs.bundle.kubectl("get", "events", "--field-selector=reason=Restarting", "-oname")
     return {
-        "ended": float(len(before.items() - containers(runs).items())),
-        "lost": float(len(warned.split())),
-        "attempts": float(status.attempt),
+        "ended": float(len(before.items() - worker_containers(runs).items())),
+        "lost": float(len(events.split())),
+        "attempts": float(runs.status(RUN).attempt),
         "troubles": float(count),
-        "steps": float(step_of(runs) - begun),
+        "steps": float(last_step(runs) - first_step),
     }
 
 
-def long_run() -> dict[str, JsonValue]:
-    """Return a run of two workers that ends by no means within the time."""
-    spec: dict[str, JsonValue] = {
-        "train": "benchmarks.ours.pods:train",
-        "code": {"workingDir": f"file://{CODE}"},
-        "config": {"notes": notes_of(RUN), "pause": 0.5},
-        "epochs": 10_000,
-        "batchSize": 64,
-        "data": {
-            "cpus": 1,
-            "datasets": {
-                "train": {
-                    "read": {"format": "parquet", "path": "digits/train", "columns": ["label"]}
-                }
-            },
-        },
-        "workers": {"count": 2, "resources": {"cpu": 1}},
-        "checkpoint": {"everySteps": 100},
-    }
-    return make_run(RUN, spec)
-
-
-def containers(runs: Runs) -> dict[str, str]:
-    """Return the worker Pods of the cluster, and what tells one container of each from the next."""
+def worker_containers(runs: Runs) -> dict[str, str]:
+    """Return the IDs of the containers of each worker Pod, by its name."""
     label = f"-lray.io/cluster={runs.release},ray.io/node-type=worker"
     pods = json.loads(runs.bundle.kubectl("get", "pods", label, "-ojson"))["items"]
     return {
@@ -134,62 +110,50 @@ def containers(runs: Runs) -> dict[str, str]:
     }
 
 
-def step_of(runs: Runs) -> int:
-    """Return how far the run is."""
+def last_step(runs: Runs) -> int:
+    """Return the step of the run."""
     progress = runs.status(RUN).progress
     return (progress.step if progress else None) or 0
 
 
 def restart_dns(runs: Runs) -> None:
-    """Have another Pod answer for names."""
-    system = ("--namespace", "kube-system")
-    runs.bundle.cluster.kubectl(*system, "rollout", "restart", "deployment/coredns")
-    runs.bundle.cluster.kubectl(*system, "rollout", "status", "deployment/coredns")
+    """Replace the Pods of DNS."""
+    runs.bundle.cluster.kubectl(*DNS, "rollout", "restart", "deployment/coredns")
+    runs.bundle.cluster.kubectl(*DNS, "rollout", "status", "deployment/coredns")
 
 
-def take_dns_away(runs: Runs) -> None:
-    """Have nobody answer for names for a minute."""
-    scale = ("--namespace", "kube-system", "scale", "deployment/coredns")
-    runs.bundle.cluster.kubectl(*scale, "--replicas=0")
+def stop_dns(runs: Runs) -> None:
+    """Stop DNS for a minute."""
+    runs.bundle.cluster.kubectl(*DNS, "scale", "deployment/coredns", "--replicas=0")
     time.sleep(60)
-    runs.bundle.cluster.kubectl(*scale, "--replicas=1")
+    runs.bundle.cluster.kubectl(*DNS, "scale", "deployment/coredns", "--replicas=1")
 
 
 def restart_api_server(runs: Runs) -> None:
-    """Kill it and start it again."""
-    cluster = runs.bundle.cluster
-    held = held_by(cluster)
-    inside = held.enclosure.inside()
+    """Kill the API server and start it again."""
+    cluster = runs.bundle.cluster.cluster
+    if not isinstance(cluster, BareCluster):
+        raise ClusterError("cluster: got one in containers; expected a cluster of processes")
+    inside = cluster.enclosure.inside()
     subprocess.run([*inside, "pkill", "-KILL", "kube-apiserver"], check=True)
-    launcher = Launcher(held.folder / "logs", inside, held.enclosure.environment)
-    said = ""
-    for _ in range(MOST_STARTS):
-        server = launcher.start("kube-apiserver-again", apiserver_command(held.site))
-        # One that starts while the other one still lets go of the port ends at once.
-        wait_for(partial(is_decided, held, server), SECONDS_TO_ANSWER)
-        if server.is_running() and answers(held.client, "get", "--raw=/readyz"):
+    launcher = Launcher(cluster.folder / "logs", inside, cluster.enclosure.environment)
+    output = ""
+    for _ in range(MAX_STARTS):
+        server = launcher.start("kube-apiserver-again", apiserver_command(cluster.site))
+        # It ends at once while the killed one still has the port.
+        wait_for(partial(is_ready_or_ended, cluster, server), START_SECONDS)
+        if server.is_running() and is_ready_or_ended(cluster, server):
             return
-        said = server.last_words()
+        output = server.last_words()
         server.stop()
-    raise ClusterError(f"the API server did not come back: {said}")
+    raise ClusterError(f"the API server did not start: {output}")
 
 
-def is_decided(held: BareCluster, server: Started) -> bool:
-    """Say whether an API server answers, or never will."""
-    return not server.is_running() or answers(held.client, "get", "--raw=/readyz")
-
-
-def held_by(cluster: RunningCluster) -> BareCluster:
-    """Return the cluster as processes."""
-    if not isinstance(cluster.cluster, BareCluster):
-        raise ClusterError("the API server is restarted on a cluster of processes alone")
-    return cluster.cluster
+def is_ready_or_ended(cluster: BareCluster, server: Started) -> bool:
+    """Return whether an API server is ready or has ended."""
+    return not server.is_running() or answers(cluster.client, "get", "--raw=/readyz")
 
 
 def fill_head(runs: Runs) -> None:
     """Keep the head at its memory limit for a minute."""
     runs.in_head("python", "-c", FILL)
-
-
-if __name__ == "__main__":
-    main()

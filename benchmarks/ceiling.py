@@ -8,15 +8,14 @@ core busy, because in ours Ray and its data tasks use that core.
 
 from __future__ import annotations
 
-import json
 import statistics
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks import rows, trainingrun
-from benchmarks.measure import Figure, Sample, Samples, Target, in_turn, options, publish
-from benchmarks.processes import busy_cores, output_of
+from benchmarks.measure import Figure, Sample, Samples, Target, parse_options, publish, run_sides
+from benchmarks.processes import busy_cores, run_module
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,20 +24,19 @@ if TYPE_CHECKING:
 
 EPOCHS = 5
 LOCAL: dict[str, JsonValue] = {"mode": "local", "bufferSize": 5_000}
-GLOBAL: dict[str, JsonValue] = {"mode": "global"}
-# How ours is fed: cache and shuffle.
-WAYS: dict[str, tuple[str, dict[str, JsonValue]]] = {
+# `cache` and `shuffle` of each variant of ours.
+VARIANTS: dict[str, tuple[str, dict[str, JsonValue]]] = {
     "streaming": ("none", LOCAL),
     "cached in workers": ("workers", LOCAL),
-    "cached as objects": ("objects", GLOBAL),
+    "cached as objects": ("objects", {"mode": "global"}),
 }
-# What the rate should be at least of the loop's, alone on the machine and beside a busy core.
-LEAST_STREAMING, LEAST_CACHED, LEAST_BESIDE = 0.80, 0.95, 0.95
+# Least ratio to the plain loop, alone on the machine and beside a busy core.
+MIN_STREAMING, MIN_CACHED, MIN_BESIDE = 0.80, 0.95, 0.95
 
 
 @dataclass(frozen=True)
 class Job:
-    """A network and its rows."""
+    """An MLP and its rows."""
 
     shape: rows.Shape
     hidden: tuple[int, ...]
@@ -55,40 +53,40 @@ QUICK = (Job(rows.Shape("quick", 20_480, 64), (512, 512), 1024),)
 
 
 def main() -> None:
-    """Measure both networks."""
-    given = options(__doc__)
+    """Measure both MLPs."""
+    options = parse_options(__doc__)
     figures: list[Figure] = []
-    everything = Samples()
-    for job in QUICK if given.quick else JOBS:
-        data = rows.make(job.shape, given.cache)
+    all_samples = Samples()
+    for job in QUICK if options.quick else JOBS:
+        data = rows.make(job.shape, options.cache)
         sides = {
             f"{job.name} plain": partial(plain, job, data),
-            f"{job.name} beside": partial(plain_beside, job, data),
+            f"{job.name} beside": partial(plain_beside_busy_core, job, data),
         } | {
-            f"{job.name} {way}": partial(ours, job, data, cache, shuffle)
-            for way, (cache, shuffle) in WAYS.items()
+            f"{job.name} {variant}": partial(ours, job, data, cache, shuffle)
+            for variant, (cache, shuffle) in VARIANTS.items()
         }
-        samples = in_turn(sides, given)
-        everything.by_side.update(samples.by_side)
+        samples = run_sides(sides, options)
+        all_samples.by_side.update(samples.by_side)
         figures += compare(job, samples)
-    publish("ceiling", figures, everything, given)
+    publish("ceiling", figures, all_samples, options)
 
 
 def compare(job: Job, samples: Samples) -> list[Figure]:
-    """Return the lines of one network."""
+    """Return the figures of one MLP."""
     loop, beside = (samples.of(f"{job.name} {side}", "rate") for side in ("plain", "beside"))
     figures = [
         Figure(f"{job.name}: plain loop", "rows/s", loop),
-        Figure(f"{job.name}: the same beside a busy core", "rows/s", beside),
+        Figure(f"{job.name}: plain loop beside a busy core", "rows/s", beside),
     ]
-    for way in WAYS:
-        side = f"{job.name} {way}"
-        rate, what = samples.of(side, "rate"), f"{job.name}: ours, {way}"
-        least = LEAST_STREAMING if way == "streaming" else LEAST_CACHED
-        busy = Target("ratio", ">=", LEAST_BESIDE)
+    for variant in VARIANTS:
+        side = f"{job.name} {variant}"
+        rate, name = samples.of(side, "rate"), f"{job.name}: ours, {variant}"
+        least = MIN_STREAMING if variant == "streaming" else MIN_CACHED
+        busy = Target("ratio", ">=", MIN_BESIDE)
         figures += [
-            Figure(what, "rows/s", rate, ("plain loop", loop), Target("ratio", ">=", least)),
-            Figure(what, "rows/s", rate, ("beside a busy core", beside), busy),
+            Figure(name, "rows/s", rate, ("plain loop", loop), Target("ratio", ">=", least)),
+            Figure(name, "rows/s", rate, ("beside a busy core", beside), busy),
             Figure("  data wait", "%", samples.of(side, "waited"), None, Target("value", "<=", 3)),
         ]
     return figures
@@ -96,43 +94,35 @@ def compare(job: Job, samples: Samples) -> list[Figure]:
 
 def plain(job: Job, data: Path, folder: Path) -> Sample:
     """Run the loop over tensors in memory."""
-    out = folder / "epochs.json"
-    paths = {"data": data, "out": out}
     sizes = {"hidden": job.hidden, "batch_size": job.batch_size, "epochs": EPOCHS}
-    output_of("benchmarks.plain.in_memory", folder, paths | sizes)
-    return steady(out, job.batch_size)
+    epochs = run_module("benchmarks.plain.in_memory", folder, {"data": data, **sizes})
+    return steady_rate(epochs, job.batch_size)
 
 
-def plain_beside(job: Job, data: Path, folder: Path) -> Sample:
-    """Run the loop while another process counts."""
+def plain_beside_busy_core(job: Job, data: Path, folder: Path) -> Sample:
+    """Run the loop while another process keeps a core busy."""
     with busy_cores(1):
         return plain(job, data, folder)
 
 
 def ours(job: Job, data: Path, cache: str, shuffle: dict[str, JsonValue], folder: Path) -> Sample:
-    """Run the same with us."""
-    out = folder / "epochs.json"
-    spec: dict[str, JsonValue] = {
-        "train": "benchmarks.ours.epochs:train",
-        "config": {"features": job.shape.features, "hidden": list(job.hidden), "out": str(out)},
-        "epochs": EPOCHS,
-        "batchSize": job.batch_size,
-        "data": trainingrun.dataset(data, cache=cache, shuffle=shuffle),
-        "workers": {"count": 1, "resources": {"cpu": 1}},
-        "checkpoint": {"everyEpochs": 0},
-    }
-    trainingrun.train(folder, spec)
-    return steady(out, job.batch_size)
+    """Train the same with Trainshed."""
+    epochs = trainingrun.train_epochs(
+        folder,
+        "benchmarks.ours.epochs:train",
+        {"features": job.shape.features, "hidden": list(job.hidden)},
+        epochs=EPOCHS,
+        batchSize=job.batch_size,
+        data=trainingrun.dataset(data, cache=cache, shuffle=shuffle),
+    )
+    return steady_rate(epochs, job.batch_size)
 
 
-def steady(out: Path, batch_size: int) -> Sample:
-    """Return rows a second and the percentage of waiting, medians over epochs but the first."""
-    epochs = json.loads(out.read_text(encoding="utf-8"))["epochs"][1:]
+def steady_rate(epochs: list[dict[str, float]], batch_size: int) -> Sample:
+    """Return rows/s and the percentage of data wait, medians over all epochs but the first."""
     return {
-        "rate": statistics.median(e["steps"] * batch_size / e["steadySeconds"] for e in epochs),
-        "waited": statistics.median(100 * e["waitedSeconds"] / e["steadySeconds"] for e in epochs),
+        "rate": statistics.median(e["steps"] * batch_size / e["steadySeconds"] for e in epochs[1:]),
+        "waited": statistics.median(
+            100 * e["waitedSeconds"] / e["steadySeconds"] for e in epochs[1:]
+        ),
     }
-
-
-if __name__ == "__main__":
-    main()

@@ -12,8 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks import rows, trainingrun
-from benchmarks.measure import Figure, Sample, Samples, Target, in_turn, options, publish
-from benchmarks.processes import output_of
+from benchmarks.measure import Figure, Sample, Samples, Target, parse_options, publish, run_sides
+from benchmarks.processes import run_module
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,107 +25,99 @@ PAUSE_SECONDS = 2.5
 STEPS_BETWEEN = 10
 BATCH_SIZE = 64
 REPORTS = 12
-# Reports that find the queue empty and wait for nobody.
-UNHINDERED = 2
+# The first reports find an empty queue and do not wait.
+UNQUEUED = 2
 
 
 def main() -> None:
     """Measure all sides."""
-    given = options(__doc__)
-    count = 3 if given.quick else 5
-    data = rows_for(count, given.cache)
+    options = parse_options(__doc__)
+    count = 3 if options.quick else 5
+    # A few steps more, so that the last checkpoint is not also that of the end of the run.
+    steps = count * STEPS_BETWEEN + STEPS_BETWEEN // 2
+    data = rows.make(rows.Shape("small", steps * BATCH_SIZE, 64), options.cache)
     sides = {
         "torch.save": partial(torch_save, count),
         "Ray": partial(ray_reports, count),
         "ours": partial(ours, data),
     }
-    samples = in_turn(sides, given)
-    figures = [figure for size in MEGABYTES for figure in compare(size, samples)]
-    plain_rate = samples.of("Ray", "metrics")
-    rate = samples.of("ours", "metrics")
-    figures += [
-        Figure("Ray, metrics alone", "reports/s", plain_rate),
-        Figure(
-            "ours, metrics alone", "reports/s", rate, ("Ray", plain_rate), Target("value", ">=", 5)
-        ),
+    samples = run_sides(sides, options)
+    ray_rate, rate = (samples.of(side, "metrics") for side in ("Ray", "ours"))
+    least = Target("value", ">=", 5)
+    figures = [
+        *(figure for size in MEGABYTES for figure in compare(size, samples)),
+        Figure("Ray, metrics only", "reports/s", ray_rate),
+        Figure("ours, metrics only", "reports/s", rate, ("Ray", ray_rate), least),
     ]
-    publish("checkpoint", figures, samples, given)
-
-
-def rows_for(count: int, cache: Path) -> Path:
-    """Return the rows of as many checkpoints."""
-    # Some steps more, so that the last checkpoint is not that of the run's end too.
-    steps = count * STEPS_BETWEEN + STEPS_BETWEEN // 2
-    return rows.make(rows.Shape("small", steps * BATCH_SIZE, 64), cache)
+    publish("checkpoint", figures, samples, options)
 
 
 def compare(megabytes: int, samples: Samples) -> list[Figure]:
-    """Return the lines of one size."""
+    """Return the figures of one size."""
     name = f"{megabytes} MB"
-    save = samples.of("torch.save", name)
+    save, sync, background = (
+        samples.of(side, key)
+        for side, key in (("torch.save", name), ("Ray", f"sync {name}"), ("Ray", f"async {name}"))
+    )
     copy, report = samples.of("ours", f"copy {name}"), samples.of("ours", f"report {name}")
-    both = [mine + told for mine, told in zip(copy, report, strict=True)]
+    both = [sum(pair) for pair in zip(copy, report, strict=True)]
     limit = Target("value", "<=", 50 * max(1, megabytes / 256))
     return [
         Figure(f"{name}: torch.save", "ms", save),
-        Figure(f"{name}: Ray SYNC", "ms", samples.of("Ray", f"sync {name}"), ("torch.save", save)),
-        Figure(
-            f"{name}: Ray ASYNC", "ms", samples.of("Ray", f"async {name}"), ("torch.save", save)
-        ),
+        Figure(f"{name}: Ray SYNC", "ms", sync, ("torch.save", save)),
+        Figure(f"{name}: Ray ASYNC", "ms", background, ("torch.save", save)),
         Figure(f"{name}: ours", "ms", both, ("torch.save", save)),
-        Figure("  of it the copy", "ms", copy, None, limit),
-        Figure("  of it the report", "ms", report, None, Target("value", "<=", 10)),
+        Figure("  copy", "ms", copy, None, limit),
+        Figure("  report", "ms", report, None, Target("value", "<=", 10)),
     ]
 
 
 def torch_save(count: int, folder: Path) -> Sample:
-    """Save without anything else."""
-    found = json.loads(output_of("benchmarks.plain.torch_save", folder, _options(folder, count)))
-    return {f"{size} MB": _milliseconds(found[str(size)]) for size in MEGABYTES}
+    """Save with torch.save only."""
+    seconds = run_module("benchmarks.plain.torch_save", folder, _arguments(folder, count))
+    return {f"{size} MB": _milliseconds(seconds[str(size)]) for size in MEGABYTES}
 
 
 def ray_reports(count: int, folder: Path) -> Sample:
     """Save and report to Ray with its defaults."""
-    out = folder / "seconds.json"
-    options = {**_options(folder, count), "out": out, "reports": REPORTS}
-    output_of("benchmarks.plain.ray_reports", folder, options)
-    found = json.loads(out.read_text(encoding="utf-8"))
-    return {
-        f"{mode} {size} MB": _milliseconds(found[f"{mode}/{size}"])
+    arguments = {**_arguments(folder, count), "reports": REPORTS}
+    seconds = run_module("benchmarks.plain.ray_reports", folder, arguments)
+    blocked = {
+        f"{mode} {size} MB": _milliseconds(seconds[f"{mode}/{size}"])
         for mode in ("sync", "async")
         for size in MEGABYTES
-    } | {"metrics": _rate(found["metrics"])}
+    }
+    return {**blocked, "metrics": _rate(seconds["metrics"])}
 
 
 def ours(data: Path, folder: Path) -> Sample:
-    """Write the same checkpoints with us."""
+    """Write the same checkpoints with Trainshed."""
     sample: Sample = {}
     for size in MEGABYTES:
-        place = folder / str(size)
-        place.mkdir()
-        sample |= ours_of(size, data, place)
+        (folder / str(size)).mkdir()
+        sample |= write_checkpoints(size, data, folder / str(size))
     return sample
 
 
-def ours_of(megabytes: int, data: Path, folder: Path) -> Sample:
-    """Write those of one size."""
+def write_checkpoints(megabytes: int, data: Path, folder: Path) -> Sample:
+    """Train with checkpoints of one size."""
     out = folder / "reports.json"
-    run = trainingrun.train(folder, spec(data, megabytes, out))
-    found = json.loads(out.read_text(encoding="utf-8"))
+    run = trainingrun.train(folder, make_spec(data, megabytes, out))
+    seconds = json.loads(out.read_text(encoding="utf-8"))
     copies = [
-        float(str(event["blockedSeconds"]))
+        event["blockedSeconds"]
         for event in run.events
-        if event["event"] == "checkpoint" and int(str(event["step"])) % STEPS_BETWEEN == 0
+        if event["event"] == "checkpoint" and event["step"] % STEPS_BETWEEN == 0
     ]
     return {
         f"copy {megabytes} MB": _milliseconds(copies),
-        f"report {megabytes} MB": _milliseconds(found["checkpoints"]),
-        "metrics": _rate(found["metrics"]),
+        f"report {megabytes} MB": _milliseconds(seconds["checkpoints"]),
+        "metrics": _rate(seconds["metrics"]),
     }
 
 
-def spec(data: Path, megabytes: int, out: Path) -> dict[str, JsonValue]:
-    """Return a run that writes a checkpoint every few steps, to the end of the rows."""
+def make_spec(data: Path, megabytes: int, out: Path) -> dict[str, JsonValue]:
+    """Return a run of one epoch that writes a checkpoint every STEPS_BETWEEN steps."""
     return {
         "train": "benchmarks.ours.reports:train",
         "config": {
@@ -142,7 +134,7 @@ def spec(data: Path, megabytes: int, out: Path) -> dict[str, JsonValue]:
     }
 
 
-def _options(folder: Path, count: int) -> dict[str, object]:
+def _arguments(folder: Path, count: int) -> dict[str, object]:
     return {"storage": folder, "count": count, "pause": PAUSE_SECONDS, "megabytes": MEGABYTES}
 
 
@@ -151,9 +143,5 @@ def _milliseconds(seconds: list[float]) -> float:
 
 
 def _rate(seconds: list[float]) -> float:
-    """Return calls a second, once the queue is full."""
-    return (len(seconds) - UNHINDERED) / sum(seconds[UNHINDERED:])
-
-
-if __name__ == "__main__":
-    main()
+    """Return the reports/s with a full queue."""
+    return (len(seconds) - UNQUEUED) / sum(seconds[UNQUEUED:])

@@ -10,11 +10,11 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from benchmarks.api_server import all_at_once, api_server
-from benchmarks.measure import Figure, Sample, Target, in_turn, options, publish
+from benchmarks.api_server import api_server, for_each
+from benchmarks.measure import Figure, Sample, Target, parse_options, publish, run_sides
 from benchmarks.ours.controller import KEY_SECRET
-from benchmarks.ours.objects import make_run, make_status
-from benchmarks.ours.trial import NAMESPACE, Size, Trial
+from benchmarks.ours.controller_trial import NAMESPACE, ControllerTrial, Size
+from benchmarks.ours.manifests import make_run, make_status
 from tests.control_plane.objects import RUNS
 from tests.kuberay.api import JOBS, KubeApi
 from trainshed_api.rayjob import AttemptIdentity, SharedCluster, render_rayjob
@@ -25,62 +25,55 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-SECONDS_FRESH = 20.0
+MAX_AGE_SECONDS = 20.0
 FULL, QUICK = Size(100, 1000, 500, 60.0), Size(5, 60, 20, 10.0)
 
 
 def main() -> None:
-    """Measure all of it."""
-    given = options(__doc__)
-    size = QUICK if given.quick else FULL
+    """Measure both sides."""
+    options = parse_options(__doc__)
+    size = QUICK if options.quick else FULL
 
     def bare(folder: Path) -> Sample:
         with api_server(folder) as client:
-            return asyncio.run(write_the_same(client.kubeconfig, size))
+            return asyncio.run(write_objects(client.kubeconfig, size))
 
     def ours(folder: Path) -> Sample:
         with api_server(folder) as client:
-            secret = ("secret", "generic", KEY_SECRET)
             client.kubectl("create", "namespace", NAMESPACE)
-            client.kubectl("-n", NAMESPACE, "create", *secret)
-            return asyncio.run(Trial(client.kubeconfig, folder, size).run())
+            client.kubectl("-n", NAMESPACE, "create", "secret", "generic", KEY_SECRET)
+            return asyncio.run(ControllerTrial(client.kubeconfig, folder, size).run())
 
-    samples = in_turn({"bare client": bare, "ours": ours}, given)
-
-    def of(name: str) -> list[float]:
-        return samples.of("ours", name)
-
-    plain = samples.of("bare client", "runs")
+    samples = run_sides({"bare client": bare, "ours": ours}, options)
+    bare_runs = samples.of("bare client", "runs")
+    rate, least = samples.of("ours", "rate"), Target("value", ">=", 100)
     figures = [
         Figure("bare client: RayJobs created", "1/s", samples.of("bare client", "jobs")),
-        Figure("bare client: status written and RayJob created", "1/s", plain),
-        Figure("TrainingRuns to RayJobs", "1/s", of("rate"), ("bare client", plain),
-               Target("value", ">=", 100)),
-        Figure("  RayJobs created a run", "", of("creates"), target=Target("value", "<=", 1)),
-        Figure("  status writes a run until then", "", of("writes"),
-               target=Target("value", "<=", 2)),
-        Figure("a run at rest: applied until its RayJob is there, 99th percentile", "s",
-               of("p99"), target=Target("value", "<=", 0.5)),
-        Figure("CPU with all runs at their end", "%", of("idleCpu"),
-               target=Target("value", "<=", 2)),
-        Figure("resident memory, at most", "MB", of("memory"), target=Target("value", "<=", 200)),
-        Figure("status writes with all streams", "1/s", of("streamWrites"),
-               target=Target("value", "<=", 40)),
-        Figure("  oldest progress of a run", "s", of("oldest"),
-               target=Target("value", "<=", SECONDS_FRESH)),
-        Figure("  last words lost", "", of("lost"), target=Target("value", "<=", 0)),
-    ]  # fmt: skip
-    publish("controller", figures, samples, given)
+        Figure("bare client: status written and RayJob created", "1/s", bare_runs),
+        Figure("TrainingRuns to RayJobs", "1/s", rate, ("bare client", bare_runs), least),
+    ]
+    for name, unit, key, most in (
+        ("  RayJobs created for a run", "", "creates", 1),
+        ("  status writes for a run until then", "", "writes", 2),
+        ("single run: applied until its RayJob exists, 99th percentile", "s", "p99", 0.5),
+        ("CPU while all runs are finished", "%", "idleCpu", 2),
+        ("largest resident memory", "MB", "memory", 200),
+        ("status writes with all snapshots", "1/s", "streamWrites", 40),
+        ("  oldest progress of a run", "s", "oldest", MAX_AGE_SECONDS),
+        ("  last snapshots lost", "", "lost", 0),
+    ):
+        target = Target("value", "<=", most)
+        figures.append(Figure(name, unit, samples.of("ours", key), target=target))
+    publish("controller", figures, samples, options)
 
 
-async def write_the_same(kubeconfig: Path, size: Size) -> Sample:
-    """Return what a client makes a second that does nothing else, of RayJobs and of runs.
+async def write_objects(kubeconfig: Path, size: Size) -> Sample:
+    """Return the RayJobs/s and the runs/s of a client that writes what the controller writes.
 
-    For a run it writes what the controller does: the status that holds the attempt, the RayJob.
+    For a run these are the status with the attempt, and the RayJob.
     """
     api = await KubeApi.connect(kubeconfig)
     run = validate_document(make_run("bare"), "bare")
-
     names = [f"bare-{number}" for number in range(size.crowd)]
     runs = [f"{name}-run" for name in names]
     manifests = {}
@@ -94,20 +87,16 @@ async def write_the_same(kubeconfig: Path, size: Size) -> Sample:
     async def create_run(name: str) -> None:
         await api.create(RUNS, "default", make_run(name))
 
-    async def begin(name: str) -> None:
+    async def start_run(name: str) -> None:
         await api.patch(RUNS, "default", name, {"status": make_status(name)}, part="status")
         await create_job(name)
 
-    async def rate(do: Callable[[str], Awaitable[None]], names: list[str]) -> float:
-        began = time.monotonic()
-        await all_at_once(do, names)
-        return size.crowd / (time.monotonic() - began)
+    async def rate(names: list[str], write: Callable[[str], Awaitable[None]]) -> float:
+        started = time.monotonic()
+        await for_each(names, write)
+        return size.crowd / (time.monotonic() - started)
 
     async with api:
-        jobs = await rate(create_job, names)
-        await all_at_once(create_run, runs)
-        return {"jobs": jobs, "runs": await rate(begin, runs)}
-
-
-if __name__ == "__main__":
-    main()
+        jobs = await rate(names, create_job)
+        await for_each(runs, create_run)
+        return {"jobs": jobs, "runs": await rate(runs, start_run)}

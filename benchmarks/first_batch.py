@@ -7,19 +7,16 @@ too: filling a cache must not make one longer. One worker, 20,000 rows of 3072 n
 
 from __future__ import annotations
 
-import json
 import statistics
 from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks import rows, trainingrun
-from benchmarks.measure import Figure, Sample, Target, in_turn, options, publish
-from benchmarks.processes import output_of
+from benchmarks.measure import Figure, Sample, Target, parse_options, publish, run_sides
+from benchmarks.processes import run_module
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from pydantic import JsonValue
 
 EPOCHS = 4
 BATCH_SIZE = 128
@@ -27,9 +24,9 @@ BATCH_SIZE = 128
 
 def main() -> None:
     """Measure all sides."""
-    given = options(__doc__)
-    shape = rows.Shape("quick", 4_000, 3072) if given.quick else rows.CIFAR
-    data = rows.make(shape, given.cache)
+    options = parse_options(__doc__)
+    shape = rows.Shape("quick", 4_000, 3072) if options.quick else rows.CIFAR
+    data = rows.make(shape, options.cache)
     sides = {
         "Ray Data": partial(plain, data, shape.features, False),
         "Ray Data materialized": partial(plain, data, shape.features, True),
@@ -37,63 +34,53 @@ def main() -> None:
         "ours in workers": partial(ours, data, shape.features, "workers", "local"),
         "ours as objects": partial(ours, data, shape.features, "objects", "global"),
     }
-    samples = in_turn(sides, given)
+    samples = run_sides(sides, options)
+    of = samples.of
+    ray_cold, ray_warm = (("Ray Data", of("Ray Data", key)) for key in ("cold", "warm"))
+    materialized = ("Ray Data materialized", of("Ray Data materialized", "warm"))
+    streamed = ("ours streaming", of("ours streaming", "first epoch"))
+    filling = of("ours in workers", "first epoch")
     warm, cached = Target("value", "<=", 1), Target("value", "<=", 0.1)
-    ray_cold = ("Ray Data", samples.of("Ray Data", "cold"))
-    ray_warm = ("Ray Data", samples.of("Ray Data", "warm"))
-    streamed = ("ours streaming", samples.of("ours streaming", "first epoch"))
-    filling = samples.of("ours in workers", "first epoch")
-    same = Target("ratio", "<=", 1.05)
-    ray_kept = ("Ray Data materialized", samples.of("Ray Data materialized", "warm"))
     figures = [
         Figure("Ray Data, cold", "s", ray_cold[1]),
         Figure("Ray Data, warm", "s", ray_warm[1]),
-        Figure("Ray Data, materialized", "s", ray_kept[1]),
-        Figure("ours, cold", "s", samples.of("ours streaming", "cold"), ray_cold),
-        Figure("ours, warm", "s", samples.of("ours streaming", "warm"), ray_warm, warm),
-        Figure("ours, in workers", "s", samples.of("ours in workers", "warm"), ray_kept, cached),
-        Figure("ours, as objects", "s", samples.of("ours as objects", "warm"), ray_kept, cached),
-        Figure("ours, the first epoch", "s", streamed[1]),
-        Figure("ours, the first epoch, kept in workers", "s", filling, streamed, same),
+        Figure("Ray Data, materialized", "s", materialized[1]),
+        Figure("ours, cold", "s", of("ours streaming", "cold"), ray_cold),
+        Figure("ours, warm", "s", of("ours streaming", "warm"), ray_warm, warm),
+        Figure("ours, in workers", "s", of("ours in workers", "warm"), materialized, cached),
+        Figure("ours, as objects", "s", of("ours as objects", "warm"), materialized, cached),
+        Figure("ours, first epoch", "s", streamed[1]),
+        Figure(
+            "ours, first epoch, in workers", "s", filling, streamed, Target("ratio", "<=", 1.05)
+        ),
     ]
-    publish("first_batch", figures, samples, given)
+    publish("first_batch", figures, samples, options)
 
 
 def plain(data: Path, features: int, materialize: bool, folder: Path) -> Sample:
-    """Run Ray Train with Ray Data."""
-    out = folder / "epochs.json"
-    paths = {"data": data, "out": out, "storage": folder, "materialize": materialize}
+    """Train with Ray Train and Ray Data."""
+    paths = {"data": data, "storage": folder, "materialize": materialize}
     sizes = {"features": features, "batch_size": BATCH_SIZE, "epochs": EPOCHS}
-    output_of("benchmarks.plain.ray_batches", folder, paths | sizes)
-    return first_batches(out)
+    return first_batches(run_module("benchmarks.plain.ray_batches", folder, paths | sizes))
 
 
 def ours(data: Path, features: int, cache: str, shuffle: str, folder: Path) -> Sample:
-    """Run the same with us."""
-    out = folder / "epochs.json"
-    spec: dict[str, JsonValue] = {
-        "train": "benchmarks.ours.epochs:train",
-        "config": {"features": features, "hidden": [256], "out": str(out)},
-        "epochs": EPOCHS,
-        "batchSize": BATCH_SIZE,
-        "data": trainingrun.dataset(data, cache=cache, shuffle={"mode": shuffle}),
-        "workers": {"count": 1, "resources": {"cpu": 1}},
-        "checkpoint": {"everyEpochs": 0},
-    }
-    trainingrun.train(folder, spec)
-    return first_batches(out)
+    """Train the same with Trainshed."""
+    epochs = trainingrun.train_epochs(
+        folder,
+        "benchmarks.ours.epochs:train",
+        {"features": features, "hidden": [256]},
+        epochs=EPOCHS,
+        batchSize=BATCH_SIZE,
+        data=trainingrun.dataset(data, cache=cache, shuffle={"mode": shuffle}),
+    )
+    return first_batches(epochs)
 
 
-def first_batches(out: Path) -> Sample:
-    """Return the waits for the first batch of the first epoch and of the later ones."""
-    epochs = json.loads(out.read_text(encoding="utf-8"))["epochs"]
-    seconds = [epoch["firstSeconds"] for epoch in epochs]
+def first_batches(epochs: list[dict[str, float]]) -> Sample:
+    """Return the wait for the first batch, cold and warm, and the length of the first epoch."""
     return {
-        "cold": seconds[0],
-        "warm": statistics.median(seconds[1:]),
-        "first epoch": seconds[0] + epochs[0]["steadySeconds"],
+        "cold": epochs[0]["firstSeconds"],
+        "warm": statistics.median(epoch["firstSeconds"] for epoch in epochs[1:]),
+        "first epoch": epochs[0]["firstSeconds"] + epochs[0]["steadySeconds"],
     }
-
-
-if __name__ == "__main__":
-    main()

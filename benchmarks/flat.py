@@ -7,7 +7,6 @@ The rows are generated. Two workers take batches without training on them.
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,15 +15,14 @@ from benchmarks.measure import (
     Sample,
     Samples,
     Target,
-    in_turn,
-    options_in,
-    parser_of,
+    parse_options,
+    parser_for,
     publish,
+    run_sides,
 )
-from benchmarks.processes import output_of
+from benchmarks.processes import run_module
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 FORMATS = (
@@ -32,56 +30,45 @@ FORMATS = (
     *("binary", "audio", "video", "delta", "lance", "iceberg"),
 )
 STORE_BYTES = 90 * 2**20
-# Rows of the datasets in object stores.
+# Sizes of the datasets, in object stores.
 SMALL, LARGE = 1, 4
 MEGABYTE = 2**20
-# What Python, Arrow and torch keep for themselves of what they have had comes and goes.
-SLACK_BYTES = 64 * MEGABYTE
-WHO = {"worker": "of a worker", "coordinator": "of the coordinator", "task": "of who reads"}
+# Allocators of Python, Arrow and torch keep a varying amount of freed memory.
+SLACK_MEGABYTES = 64
+ROLES = {"worker": "worker", "coordinator": "coordinator", "task": "data task"}
 
 
 def main() -> None:
-    """Measure."""
-    parser = parser_of(__doc__)
+    """Measure the formats."""
+    parser = parser_for(__doc__)
     parser.add_argument("--formats", nargs="+", choices=FORMATS, default=FORMATS)
-    asked = parser.parse_args()
-    given = options_in(asked)
-    sides = {form: partial(ours, form, given.quick) for form in asked.formats}
-    samples = in_turn(sides, given, is_timed=False)
-    figures = [figure for form in sides for figure in lines(form, samples)]
-    publish("flat", figures, samples, given)
+    options = parse_options(parser)
+    sides = {form: partial(ours, form, options.quick) for form in options.formats}
+    samples = run_sides(sides, options, is_timed=False)
+    figures = [figure for form in sides for figure in compare(form, samples)]
+    publish("flat", figures, samples, options)
 
 
-def lines(form: str, samples: Samples) -> list[Figure]:
-    """Return the lines of a format."""
+def compare(form: str, samples: Samples) -> list[Figure]:
+    """Return the figures of a format."""
 
-    def of(name: str, size: str) -> list[float]:
-        return _megabytes(samples.of(form, f"{name}, {size}"))
+    def megabytes(name: str) -> list[float]:
+        return [size / MEGABYTE for size in samples.of(form, name)]
 
     figures = []
-    for name, said in WHO.items():
-        few, many = of(name, "small"), of(name, "large")
-        most = [peak + SLACK_BYTES / MEGABYTE for peak in few]
-        bound = ("peak over one store, and 64 MB", most)
-        target = Target("ratio", "<=", 1)
-        figures.append(Figure(f"{form}: peak {said}", "MB", many, bound, target))
-    spilled = of("spilled", "large")
+    for role, label in ROLES.items():
+        limit = [peak + SLACK_MEGABYTES for peak in megabytes(f"{role}, small")]
+        bound = (f"peak over one store, and {SLACK_MEGABYTES} MB", limit)
+        peaks, target = megabytes(f"{role}, large"), Target("ratio", "<=", 1)
+        figures.append(Figure(f"{form}: peak of a {label}", "MB", peaks, bound, target))
+    spilled = megabytes("spilled, large")
     figures.append(Figure(f"{form}: spilled", "MB", spilled, None, Target("worst", "<=", 0)))
     return figures
 
 
 def ours(form: str, quick: bool, folder: Path) -> Sample:
-    """Read a pass over a small and a large dataset; return the peaks, and what was spilled."""
+    """Take a pass over a small and a large dataset; return peaks and spilled bytes."""
     stores = (SMALL, SMALL + 1 if quick else LARGE)
-    options = {"folder": folder / "rows", "form": form, "stores": stores}
-    text = output_of("benchmarks.ours.flat", folder, options, timeout_seconds=1200)
-    peaks: Sample = json.loads(text)
-    return peaks
-
-
-def _megabytes(sizes: Sequence[float]) -> list[float]:
-    return [size / MEGABYTE for size in sizes]
-
-
-if __name__ == "__main__":
-    main()
+    arguments = {"folder": folder / "rows", "form": form, "stores": stores}
+    sample: Sample = run_module("benchmarks.ours.flat", folder, arguments, timeout_seconds=1200)
+    return sample

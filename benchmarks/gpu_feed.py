@@ -8,9 +8,8 @@ buffer. All cores but two decode on both sides, DataLoader with Pillow.
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,17 +22,17 @@ from benchmarks.measure import (
     Sample,
     Samples,
     Target,
-    in_turn,
-    options_in,
-    parser_of,
+    parse_options,
+    parser_for,
     publish,
+    run_sides,
 )
-from benchmarks.ours.loading import dataset_of
-from benchmarks.plain.case import list_cases
+from benchmarks.ours.loading import make_dataset
 from benchmarks.plain.residual import SHAPES
-from benchmarks.processes import output_of
+from benchmarks.processes import run_module
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pydantic import JsonValue
@@ -46,33 +45,30 @@ RESIDENT, OURS = "a resident batch", "ours"
 
 
 def main() -> None:
-    """Measure both networks."""
-    parser = parser_of(__doc__)
+    """Measure the networks."""
+    parser = parser_for(__doc__)
     parser.add_argument("--networks", nargs="+", choices=tuple(SHAPES), default=tuple(SHAPES))
-    asked = parser.parse_args()
-    given = options_in(asked)
+    options = parse_options(parser)
     check_gpu()
-    megabytes = QUICK_MEGABYTES if given.quick else MEGABYTES
-    case = replace(stored.cases("jpeg", megabytes, given.cache)[0], batch_size=BATCH)
-    readers = max(1, (os.cpu_count() or 1) - 2)
-    loader = f"DataLoader with Pillow, {readers} workers"
-    sides = {
-        f"{network}: {name}": side
-        for network in asked.networks
-        for name, side in {
-            RESIDENT: partial(train_plain, case, network, None),
-            loader: partial(train_plain, case, network, readers),
-            OURS: partial(train_ours, case, network, readers),
-        }.items()
-    }
-    samples = in_turn(sides, given)
+    megabytes = QUICK_MEGABYTES if options.quick else MEGABYTES
+    case = replace(stored.cases("jpeg", megabytes, options.cache)[0], batch_size=BATCH)
+    cpus = max(1, (os.cpu_count() or 1) - 2)
+    loader = f"DataLoader with Pillow, {cpus} workers"
+    sides: dict[str, Callable[[Path], Sample]] = {}
+    for network in options.networks:
+        sides |= {
+            f"{network}: {RESIDENT}": partial(train_plain, case, network, None),
+            f"{network}: {loader}": partial(train_plain, case, network, cpus),
+            f"{network}: {OURS}": partial(train_ours, case, network, cpus),
+        }
+    samples = run_sides(sides, options)
     figures = [
         figure
-        for network in asked.networks
+        for network in options.networks
         for rate in RATES
         for figure in compare(network, loader, rate, samples)
     ]
-    publish("gpu_feed", figures, samples, given)
+    publish("gpu_feed", figures, samples, options)
 
 
 def check_gpu() -> None:
@@ -82,53 +78,38 @@ def check_gpu() -> None:
 
 
 def compare(network: str, loader: str, rate: str, samples: Samples) -> list[Figure]:
-    """Return the lines of a network."""
-    most, theirs, mine = (
+    """Return the figures of a network."""
+    resident, plain, ours = (
         samples.of(f"{network}: {side}", rate) for side in (RESIDENT, loader, OURS)
     )
-    title = f"{network}, {rate}"
+    title, upper_bound = f"{network}, {rate}", (RESIDENT, resident)
     return [
-        Figure(f"{title}: {RESIDENT}", "rows/s", most),
-        Figure(f"{title}: {loader}", "rows/s", theirs, (RESIDENT, most)),
-        Figure(f"{title}: {OURS}", "rows/s", mine, (RESIDENT, most), Target("ratio", ">=", 0.95)),
-        Figure(f"{title}: {OURS}", "rows/s", mine, (loader, theirs), Target("ratio", ">=", 1.0)),
+        Figure(f"{title}: {RESIDENT}", "rows/s", resident),
+        Figure(f"{title}: {loader}", "rows/s", plain, upper_bound),
+        Figure(f"{title}: {OURS}", "rows/s", ours, upper_bound, Target("ratio", ">=", 0.95)),
+        Figure(f"{title}: {OURS}", "rows/s", ours, (loader, plain), Target("ratio", ">=", 1.0)),
     ]
 
 
 def train_plain(case: Case, network: str, workers: int | None, folder: Path) -> Sample:
-    """Train without us."""
-    out = folder / "epochs.json"
-    options = {"listed": list_cases([case]), "out": out, "network": network, "epochs": EPOCHS}
-    output_of("benchmarks.plain.gpu_loading", folder, {**options, "workers": workers})
-    return read_rates(out)
+    """Train with DataLoader, or without workers on a resident batch."""
+    arguments = {"case": asdict(case), "network": network, "epochs": EPOCHS, "workers": workers}
+    return rates_of(run_module("benchmarks.plain.gpu_loading", folder, arguments)[1:], BATCH)
 
 
-def train_ours(case: Case, network: str, readers: int, folder: Path) -> Sample:
-    """Train the same with us."""
-    out = folder / "epochs.json"
-    train: JsonValue = {
-        **dataset_of(case, case.folder, "none"),
-        "shuffle": {"mode": "blocks", "bufferSize": BUFFER},
-    }
-    spec: dict[str, JsonValue] = {
-        "train": "benchmarks.ours.gpu_epochs:train",
-        "config": {"network": network, "out": str(out)},
-        "epochs": EPOCHS,
-        "batchSize": BATCH,
-        "precision": "bfloat16",
-        "data": {"cpus": readers, "datasets": {"train": train}},
-        "workers": {"count": 1, "resources": {"cpu": 1, "gpu": 1}},
-        "checkpoint": {"everyEpochs": 0},
-    }
-    trainingrun.train(folder, spec)
-    return read_rates(out)
-
-
-def read_rates(out: Path) -> Sample:
-    """Return rows a second, whole and steady, of all epochs but the first."""
-    epochs = json.loads(out.read_text(encoding="utf-8"))["epochs"][1:]
-    return rates_of(epochs, BATCH)
-
-
-if __name__ == "__main__":
-    main()
+def train_ours(case: Case, network: str, cpus: int, folder: Path) -> Sample:
+    """Train the same with Trainshed."""
+    dataset = make_dataset(case, case.folder, "none")
+    dataset["shuffle"] = {"mode": "blocks", "bufferSize": BUFFER}
+    data: JsonValue = {"cpus": cpus, "datasets": {"train": dataset}}
+    epochs = trainingrun.train_epochs(
+        folder,
+        "benchmarks.ours.gpu_epochs:train",
+        {"network": network},
+        epochs=EPOCHS,
+        batchSize=BATCH,
+        precision="bfloat16",
+        data=data,
+        workers={"count": 1, "resources": {"cpu": 1, "gpu": 1}},
+    )
+    return rates_of(epochs[1:], BATCH)

@@ -7,63 +7,60 @@ it. Needs torchvision: `hack/with-packages.sh requirements/torchvision.txt make 
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks import rows
-from benchmarks.measure import Figure, Sample, Samples, Target, in_turn, options, publish
-from benchmarks.processes import output_of
+from benchmarks.measure import Figure, Sample, Samples, Target, parse_options, publish, run_sides
+from benchmarks.processes import run_module
 from tests.builders_data import encode_jpeg, make_photo
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 SIZE = 224
-# Height, width and number of the pictures.
+# Height, width and number of the images.
 SETS = ((375, 500, 64), (1500, 2000, 16))
 QUICK = ((375, 500, 8),)
 ROUNDS = 10
 SIDES: dict[str, tuple[str, dict[str, object]]] = {
     "ours": ("benchmarks.ours.jpegs", {}),
-    "torchvision": ("benchmarks.plain.jpegs", {"reader": "torchvision"}),
-    "Pillow": ("benchmarks.plain.jpegs", {"reader": "pillow"}),
+    "torchvision": ("benchmarks.plain.jpegs", {"decoder": "torchvision"}),
+    "Pillow": ("benchmarks.plain.jpegs", {"decoder": "pillow"}),
 }
 
 
 def main() -> None:
-    """Measure both sizes of pictures."""
-    given = options(__doc__)
+    """Measure both sizes of images."""
+    options = parse_options(__doc__)
     figures: list[Figure] = []
-    everything = Samples()
-    for height, width, count in QUICK if given.quick else SETS:
-        data = photos(height, width, count, given.cache)
+    all_samples = Samples()
+    for height, width, count in QUICK if options.quick else SETS:
+        data = make_photos(height, width, count, options.cache)
         name = f"{width}x{height}"
         sides = {f"{name} {side}": partial(run, *program, data) for side, program in SIDES.items()}
-        samples = in_turn(sides, given, is_timed=False)
-        everything.by_side.update(samples.by_side)
+        samples = run_sides(sides, options, is_timed=False)
+        all_samples.by_side.update(samples.by_side)
         figures += compare(name, samples)
-    publish("jpeg", figures, everything, given)
+    publish("jpeg", figures, all_samples, options)
 
 
 def compare(name: str, samples: Samples) -> list[Figure]:
-    """Return the lines of one size of pictures: how many a core decodes in a second."""
-    rates = {
-        side: [1000 / value for value in samples.of(f"{name} {side}", "milliseconds")]
-        for side in SIDES
-    }
-    unit, mine = "pictures/s", f"{name}: ours"
-    target = Target("ratio", ">=", 1.0)
+    """Return the figures of one size: images that one core decodes in a second."""
+    ours, torchvision, pillow = (
+        [1000 / value for value in samples.of(f"{name} {side}", "milliseconds")] for side in SIDES
+    )
+    unit, target = "pictures/s", Target("ratio", ">=", 1.0)
     return [
-        Figure(f"{name}: Pillow", unit, rates["Pillow"]),
-        Figure(f"{name}: torchvision", unit, rates["torchvision"]),
-        Figure(mine, unit, rates["ours"], ("torchvision", rates["torchvision"]), target),
-        Figure(mine, unit, rates["ours"], ("Pillow", rates["Pillow"])),
+        Figure(f"{name}: Pillow", unit, pillow),
+        Figure(f"{name}: torchvision", unit, torchvision),
+        Figure(f"{name}: ours", unit, ours, ("torchvision", torchvision), target),
+        Figure(f"{name}: ours", unit, ours, ("Pillow", pillow)),
     ]
 
 
-def photos(height: int, width: int, count: int, cache: Path) -> Path:
-    """Return the folder with the pictures; makes it if need be."""
+def make_photos(height: int, width: int, count: int, cache: Path) -> Path:
+    """Return the folder of the images; writes them if necessary."""
 
     def write(folder: Path) -> None:
         for number in range(count):
@@ -73,12 +70,8 @@ def photos(height: int, width: int, count: int, cache: Path) -> Path:
     return rows.write_once(cache / f"photos-{count}x{width}x{height}", write)
 
 
-def run(module: str, options: dict[str, object], data: Path, folder: Path) -> Sample:
-    """Run a side and read the milliseconds of one picture."""
+def run(module: str, arguments: dict[str, object], data: Path, folder: Path) -> Sample:
+    """Return the milliseconds of one image on one side."""
     sizes = {"data": data, "size": SIZE, "rounds": ROUNDS}
-    found: Sample = json.loads(output_of(module, folder, options | sizes))
-    return found
-
-
-if __name__ == "__main__":
-    main()
+    sample: Sample = run_module(module, folder, arguments | sizes)
+    return sample

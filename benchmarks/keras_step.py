@@ -7,85 +7,66 @@ count, nor the first step of each. Needs TensorFlow:
 
 from __future__ import annotations
 
-import json
 import statistics
 from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks import rows, trainingrun
-from benchmarks.measure import Figure, Sample, Target, in_turn, options, publish
-from benchmarks.processes import output_of
+from benchmarks.measure import Figure, Sample, Target, parse_options, publish, run_sides
+from benchmarks.processes import run_module
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pydantic import JsonValue
 
-EPOCHS, BATCH, HIDDEN = 5, 1024, (512, 512)
+EPOCHS, BATCH, HIDDEN = 5, 1024, [512, 512]
 QUICK = rows.Shape("quick", 20_480, 64)
-# How ours is fed: cache and shuffle.
-WAYS: dict[str, tuple[str, dict[str, JsonValue]]] = {
-    "streaming": ("none", {"mode": "local", "bufferSize": 5_000}),
-    "cached in workers": ("workers", {"mode": "local", "bufferSize": 5_000}),
-}
+# `cache` of each variant of ours.
+VARIANTS = {"streaming": "none", "cached in workers": "workers"}
 
 
 def main() -> None:
     """Measure all sides."""
-    given = options(__doc__)
-    shape = QUICK if given.quick else rows.NARROW
-    data = rows.make(shape, given.cache)
+    options = parse_options(__doc__)
+    shape = QUICK if options.quick else rows.NARROW
+    data = rows.make(shape, options.cache)
     sides = {"plain": partial(plain, data)}
-    sides |= {way: partial(ours, data, shape.features, *WAYS[way]) for way in WAYS}
-    samples = in_turn(sides, given, is_mirrored=True)
-    alone = samples.of("plain", "milliseconds")
-    figures = [Figure("plain Keras", "ms", alone)]
+    sides |= {name: partial(ours, data, shape.features, VARIANTS[name]) for name in VARIANTS}
+    samples = run_sides(sides, options, is_mirrored=True)
+    keras = ("plain Keras", samples.of("plain", "milliseconds"))
     target = Target("ratio", "<=", 1.25)
-    figures += [
-        Figure(
-            f"ours, {way}", "ms", samples.of(way, "milliseconds"), ("plain Keras", alone), target
-        )
-        for way in WAYS
-    ]
-    publish("keras_step", figures, samples, given)
+    figures = [Figure("plain Keras", "ms", keras[1])]
+    for name in VARIANTS:
+        values = samples.of(name, "milliseconds")
+        figures.append(Figure(f"ours, {name}", "ms", values, keras, target))
+    publish("keras_step", figures, samples, options)
 
 
 def plain(data: Path, folder: Path) -> Sample:
-    """Fit arrays in memory."""
-    out = folder / "epochs.json"
-    paths = {"data": data, "out": out}
-    sizes = {"hidden": HIDDEN, "batch_size": BATCH, "epochs": EPOCHS}
-    keras_2 = {"TF_USE_LEGACY_KERAS": "1"}  # as Ray has it
-    output_of("benchmarks.plain.keras_fit", folder, paths | sizes, environment=keras_2)
-    return steady(out)
+    """Train on arrays in memory."""
+    arguments = {"data": data, "hidden": HIDDEN, "batch_size": BATCH, "epochs": EPOCHS}
+    keras_2 = {"TF_USE_LEGACY_KERAS": "1"}  # as in Ray
+    module = "benchmarks.plain.keras_fit"
+    return steady_step(run_module(module, folder, arguments, environment=keras_2))
 
 
-def ours(
-    data: Path, features: int, cache: str, shuffle: dict[str, JsonValue], folder: Path
-) -> Sample:
-    """Fit the same with us."""
-    out = folder / "epochs.json"
-    spec: dict[str, JsonValue] = {
-        "train": "benchmarks.ours.keras_epochs:train",
-        "framework": "tensorflow",
-        "config": {"features": features, "hidden": list(HIDDEN), "out": str(out)},
-        "epochs": EPOCHS,
-        "batchSize": BATCH,
-        "data": trainingrun.dataset(data, cache=cache, shuffle=shuffle),
-        "workers": {"count": 1, "resources": {"cpu": 1}},
-        "checkpoint": {"everyEpochs": 0},
-    }
-    trainingrun.train(folder, spec)
-    return steady(out)
+def ours(data: Path, features: int, cache: str, folder: Path) -> Sample:
+    """Train the same with Trainshed."""
+    shuffle: dict[str, JsonValue] = {"mode": "local", "bufferSize": 5_000}
+    epochs = trainingrun.train_epochs(
+        folder,
+        "benchmarks.ours.keras_epochs:train",
+        {"features": features, "hidden": [*HIDDEN]},
+        framework="tensorflow",
+        epochs=EPOCHS,
+        batchSize=BATCH,
+        data=trainingrun.dataset(data, cache=cache, shuffle=shuffle),
+    )
+    return steady_step(epochs)
 
 
-def steady(out: Path) -> Sample:
-    """Return the milliseconds of a step, the median over epochs but the first."""
-    epochs = json.loads(out.read_text(encoding="utf-8"))["epochs"][1:]
-    return {
-        "milliseconds": statistics.median(1e3 * e["steadySeconds"] / e["steps"] for e in epochs)
-    }
-
-
-if __name__ == "__main__":
-    main()
+def steady_step(epochs: list[dict[str, float]]) -> Sample:
+    """Return the milliseconds of a step, the median of all epochs but the first."""
+    seconds = [epoch["steadySeconds"] / epoch["steps"] for epoch in epochs[1:]]
+    return {"milliseconds": 1000 * statistics.median(seconds)}

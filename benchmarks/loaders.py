@@ -11,9 +11,8 @@ started before the measurement, but the workers of a DataLoader start in the fir
 
 from __future__ import annotations
 
-import json
+from dataclasses import asdict
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from benchmarks import stored
@@ -22,13 +21,12 @@ from benchmarks.measure import (
     Sample,
     Samples,
     Target,
-    in_turn,
-    options_in,
-    parser_of,
+    parse_options,
+    parser_for,
     publish,
+    run_sides,
 )
-from benchmarks.plain.case import list_cases
-from benchmarks.processes import busy_cores, output_of
+from benchmarks.processes import busy_cores, run_module
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
 
 EPOCHS, CPUS = 3, 2
 TIMEOUT_SECONDS = 3_600
-# Names of the plain sides as the tables have them, by what their programs call them.
+# Names in the table of the keys that the plain programs return.
 NAMES = {
     "0": "DataLoader, 0 workers",
     "1": "DataLoader, 1 worker",
@@ -46,105 +44,99 @@ NAMES = {
     "ray": "Ray Data",
 }
 BESIDE = "DataLoader, 0 workers, beside a busy core"
-# What each way of ours is held against, and the least ratio.
+# Side of each plain loader.
+PLAIN = {
+    **dict.fromkeys(NAMES.values(), "DataLoader"),
+    BESIDE: "DataLoader beside a busy core",
+    NAMES["ray"]: "Ray Data",
+}
+# What each of our loaders is compared with, and the least ratio.
 AGAINST: dict[str, tuple[tuple[str, float], ...]] = {
     "by default": ((NAMES["1"], 1.0), (NAMES["2"], 1.0), (BESIDE, 0.9), (NAMES["ray"], 1.3)),
     "streamed, 1 CPU": ((NAMES["1"], 1.0), (BESIDE, 0.9)),
     "streamed, 2 CPUs": ((NAMES["2"], 1.0), (NAMES["ray"], 1.3)),
 }
-CACHED, LEAST_CACHED = "cached", 0.95
+MIN_CACHED = 0.95
 RATES = ("steady", "whole")
 
 
 def main() -> None:
     """Measure all formats and sizes."""
-    parser = parser_of(__doc__)
-    parser.add_argument("--megabytes", type=int, nargs="+", default=[10, 100], help="of the files")
+    parser = parser_for(__doc__)
+    parser.add_argument("--megabytes", type=int, nargs="+", default=[10, 100], help="file sizes")
     parser.add_argument("--formats", nargs="+", choices=stored.FORMATS, default=stored.FORMATS)
-    asked = parser.parse_args()
-    given = options_in(asked)
-    sizes = [10] if given.quick else asked.megabytes
-    made = [stored.cases(form, size, given.cache) for size in sizes for form in asked.formats]
-    cases = list(chain.from_iterable(made))
+    options = parse_options(parser)
+    cases = [
+        case
+        for megabytes in ([10] if options.quick else options.megabytes)
+        for form in options.formats
+        for case in stored.cases(form, megabytes, options.cache)
+    ]
+    ray_options = {"num_epochs": EPOCHS, "cpus": CPUS}
     sides = {
-        "DataLoader": partial(torch, cases, [0, 1, 2]),
-        "DataLoader beside a busy core": partial(beside, cases),
-        "Ray Data": partial(ray, cases),
+        "DataLoader": partial(run_loaders, "plain.torch_loading", torch_workers(0, 1, 2), cases),
+        "DataLoader beside a busy core": partial(torch_beside_busy_core, cases),
+        "Ray Data": partial(run_loaders, "plain.ray_loading", ray_options, cases),
         "ours": partial(ours, cases),
     }
-    samples = in_turn(sides, given)
-    publish("loaders", [each for case in cases for each in compare(case, samples)], samples, given)
+    samples = run_sides(sides, options)
+    figures = [figure for case in cases for figure in compare(case, samples)]
+    publish("loaders", figures, samples, options)
 
 
 def compare(case: Case, samples: Samples) -> list[Figure]:
-    """Return the lines of a case."""
+    """Return the figures of a case."""
+
+    def rate(side: str, loader: str, name: str) -> list[float]:
+        return samples.of(side, f"{case.name}: {loader}, {name}")
+
     figures = []
-    plain = {
-        **dict.fromkeys(NAMES.values(), "DataLoader"),
-        BESIDE: "DataLoader beside a busy core",
-        NAMES["ray"]: "Ray Data",
-    }
-
-    def rates(side: str, way: str, which: str) -> list[float]:
-        return samples.of(side, f"{case.name}: {way}, {which}")
-
-    for which in RATES:
-        found = {way: rates(side, way, which) for way, side in plain.items()}
-        unit, title = "rows/s", f"{case.name}, {which}"
-        figures += [Figure(f"{title}: {way}", unit, rate) for way, rate in found.items()]
-        for way, others in AGAINST.items():
-            name, mine = f"{title}: ours, {way}", rates("ours", way, which)
-            figures += [
-                Figure(name, unit, mine, (other, found[other]), Target("ratio", ">=", least))
-                for other, least in others
-            ]
-    later = [rates(side, way, "later") for way, side in plain.items() if way != BESIDE]
-    best = [max(each) for each in zip(*later, strict=True)]
-    name, target = f"{case.name}, from epoch 2 on", Target("ratio", ">=", LEAST_CACHED)
-    mine = rates("ours", CACHED, "later")
-    return [*figures, Figure(f"{name}: ours, cached", "rows/s", mine, ("best plain", best), target)]
-
-
-def torch(cases: Sequence[Case], workers: Sequence[int], folder: Path) -> Sample:
-    """Run torch's DataLoader with each of so many workers."""
-    options = {"num_epochs": EPOCHS, "workers": workers}
-    return _run("benchmarks.plain.torch_loading", options, cases, folder)
-
-
-def beside(cases: Sequence[Case], folder: Path) -> Sample:
-    """Run it without workers while another process counts."""
-    with busy_cores(1):
-        found = torch(cases, [0], folder)
-    return {name.replace(NAMES["0"], BESIDE): rate for name, rate in found.items()}
-
-
-def ray(cases: Sequence[Case], folder: Path) -> Sample:
-    """Run Ray Data."""
-    options = {"num_epochs": EPOCHS, "cpus": CPUS}
-    return _run("benchmarks.plain.ray_loading", options, cases, folder)
+    for name in RATES:
+        title = f"{case.name}, {name}"
+        plain = {loader: rate(side, loader, name) for loader, side in PLAIN.items()}
+        figures += [Figure(f"{title}: {loader}", "rows/s", each) for loader, each in plain.items()]
+        for loader, others in AGAINST.items():
+            values = rate("ours", loader, name)
+            for other, least in others:
+                target = Target("ratio", ">=", least)
+                against = (other, plain[other])
+                figures.append(
+                    Figure(f"{title}: ours, {loader}", "rows/s", values, against, target)
+                )
+    later = [rate(side, loader, "later") for loader, side in PLAIN.items() if loader != BESIDE]
+    best = ("best plain", [max(each) for each in zip(*later, strict=True)])
+    name, target = f"{case.name}, from epoch 2 on: ours, cached", Target("ratio", ">=", MIN_CACHED)
+    return [*figures, Figure(name, "rows/s", rate("ours", "cached", "later"), best, target)]
 
 
 def ours(cases: Sequence[Case], folder: Path) -> Sample:
-    """Run each of our ways."""
-    options = {"epochs": EPOCHS, "folder": folder}
-    return _run("benchmarks.ours.loading", options, cases, folder)
+    """Run each of our loaders."""
+    return run_loaders("ours.loading", {"epochs": EPOCHS, "folder": folder}, cases, folder)
 
 
-def _run(module: str, options: Mapping[str, object], cases: Sequence[Case], folder: Path) -> Sample:
-    """Return the rates of a program's ways by case."""
-    found = json.loads(
-        output_of(
-            module,
-            folder,
-            {"listed": list_cases(cases), **options},
-            timeout_seconds=TIMEOUT_SECONDS,
-        )
-    )
+def torch_beside_busy_core(cases: Sequence[Case], folder: Path) -> Sample:
+    """Run DataLoader without workers while another process keeps a core busy."""
+    with busy_cores(1):
+        sample = run_loaders("plain.torch_loading", torch_workers(0), cases, folder)
+    return {name.replace(NAMES["0"], BESIDE): rate for name, rate in sample.items()}
+
+
+def torch_workers(*workers: int) -> dict[str, object]:
+    """Return the arguments of DataLoader with each of these numbers of workers."""
+    return {"num_epochs": EPOCHS, "workers": workers}
+
+
+def run_loaders(
+    module: str, arguments: Mapping[str, object], cases: Sequence[Case], folder: Path
+) -> Sample:
+    """Run a program in `benchmarks`; return the rates of each case and loader."""
+    arguments = {**arguments, "cases": [asdict(case) for case in cases]}
+    times = run_module(f"benchmarks.{module}", folder, arguments, timeout_seconds=TIMEOUT_SECONDS)
     return {
-        f"{case.name}: {NAMES.get(way, way)}, {which}": rate
+        f"{case.name}: {NAMES.get(loader, loader)}, {name}": rate
         for case in cases
-        for way, epochs in found[case.name].items()
-        for which, rate in rates_of(epochs, case.batch_size).items()
+        for loader, epochs in times[case.name].items()
+        for name, rate in rates_of(epochs, case.batch_size).items()
     }
 
 
@@ -160,7 +152,3 @@ def rates_of(epochs: Sequence[dict[str, float]], batch_size: int) -> Sample:
         "later": sum(rows[1:]) / sum(seconds[1:]),
         **each,
     }
-
-
-if __name__ == "__main__":
-    main()

@@ -12,46 +12,41 @@ from pathlib import Path
 import torch
 
 LIBRARIES = ("ray", "torch", "numpy", "pyarrow")
-# More than this share of the cores in use by others spoils the figures.
-IDLE_BELOW = 0.10
-PATIENCE_SECONDS = 120
+# Figures are not comparable while other programs use more than this share of the cores.
+MAX_BUSY = 0.10
+MAX_WAIT_SECONDS = 120
 
 
 def machine() -> dict[str, str | int]:
-    """Return what the figures were measured on."""
-    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    versions = {library: metadata.version(library) for library in LIBRARIES}
+    """Return cores, memory, system, versions and the first GPU, if there is one."""
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    gpu = {}
+    if torch.cuda.is_available():
+        gpu = {"gpu": torch.cuda.get_device_name(0), "cuda": str(torch.version.cuda)}
     return {
         "cores": len(os.sched_getaffinity(0)),
-        "memoryGiB": round(pages / 2**30),
+        "memoryGiB": round(memory_bytes / 2**30),
         "system": platform.freedesktop_os_release().get("PRETTY_NAME", platform.system()),
         "python": platform.python_version(),
-        **versions,
-        **_gpu(),
+        **{library: metadata.version(library) for library in LIBRARIES},
+        **gpu,
     }
-
-
-def _gpu() -> dict[str, str]:
-    """Return the first GPU and its CUDA, where there is one."""
-    if not torch.cuda.is_available():
-        return {}
-    return {"gpu": torch.cuda.get_device_name(0), "cuda": str(torch.version.cuda)}
 
 
 def describe() -> str:
     """Return the machine in one line."""
     found = machine()
-    words = [f"{found['cores']} cores", f"{found['memoryGiB']} GiB", str(found["system"])]
-    return ", ".join([*words, str(found["gpu"])] if "gpu" in found else words)
+    parts = [f"{found['cores']} cores", f"{found['memoryGiB']} GiB", str(found["system"])]
+    return ", ".join([*parts, str(found["gpu"])] if "gpu" in found else parts)
 
 
 def wait_until_idle() -> float:
-    """Wait until others leave the cores alone; return the share of them that is still in use."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while (busy := _busy_share()) > IDLE_BELOW and time.monotonic() < deadline:
-        pass  # looking takes its time
-    if busy > IDLE_BELOW:
-        print(f"others use {busy:.0%} of the cores: figures are off", file=sys.stderr)
+    """Wait until other programs leave the cores idle; return the share that they still use."""
+    deadline = time.monotonic() + MAX_WAIT_SECONDS
+    while (busy := _busy_share()) > MAX_BUSY and time.monotonic() < deadline:
+        pass  # _busy_share sleeps
+    if busy > MAX_BUSY:
+        print(f"other programs use {busy:.0%} of the cores: do not publish", file=sys.stderr)
     return busy
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import statistics
 import sys
 import tempfile
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 RESULTS = Path(__file__).parent / "results"
 
-# Of a table in a file or a pipe.
+# Columns of a table that is written to a file or a pipe.
 WIDTH = 120
 
 Sample = dict[str, float]
@@ -33,7 +32,7 @@ console = Console(width=None if sys.stdout.isatty() else WIDTH)
 
 @dataclass(frozen=True)
 class Target:
-    """What a figure should be: a bound on its median, its worst, or its ratio to another figure."""
+    """A bound on the median of a figure, on its worst value, or on its ratio to another figure."""
 
     of: Literal["value", "worst", "ratio"]
     bound: Literal["<=", ">="]
@@ -46,14 +45,14 @@ class Target:
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the table.
+    """One row of the table.
 
     Args:
         name: what was measured, and on which side.
-        unit: of the values.
-        values: one a repeat.
-        against: another side's name and its values of the same repeats; gives the ratio.
-        target: if there is one.
+        unit: unit of the values.
+        values: one value for each repeat.
+        against: name and values of another side in the same repeats, for the ratio.
+        target: bound that the figure should meet.
     """
 
     name: str
@@ -69,37 +68,34 @@ class Figure:
 
     @property
     def ratio(self) -> float | None:
-        """Return the median of the ratios within each repeat: what drifts cancels out there."""
+        """Return the median of the ratios within each repeat, which cancels slow drift."""
         if self.against is None:
             return None
         pairs = zip(self.values, self.against[1], strict=True)
-        return statistics.median(mine / other for mine, other in pairs)
+        return statistics.median(value / other for value, other in pairs)
 
     @property
     def met(self) -> bool | None:
-        """Say whether the target is met; None without one."""
+        """Return whether the target is met; None without one."""
         if self.target is None:
             return None
-        least = self.target.bound == ">="
+        is_minimum = self.target.bound == ">="
         value = {
             "value": self.median,
-            "worst": min(self.values) if least else max(self.values),
+            "worst": min(self.values) if is_minimum else max(self.values),
             "ratio": self.ratio,
         }[self.target.of]
-        assert value is not None, f"{self.name}: a target for the ratio and nothing to compare with"
-        return (
-            value <= self.target.limit if self.target.bound == "<=" else value >= self.target.limit
-        )
+        assert value is not None, f"{self.name}: its target is a ratio, but it has no other side"
+        return value >= self.target.limit if is_minimum else value <= self.target.limit
 
 
-@dataclass(frozen=True)
-class Options:
-    """What the command line says.
+class Options(argparse.Namespace):
+    """The options that all benchmarks have.
 
     Args:
-        repeats: of each side.
-        quick: smaller, to see that it works; the figures count for nothing.
-        cache: folder of the generated rows.
+        repeats: runs of each side.
+        quick: use smaller sizes, to see that the benchmark works; its figures mean nothing.
+        cache: folder for generated rows.
     """
 
     repeats: int
@@ -109,7 +105,7 @@ class Options:
 
 @dataclass
 class Samples:
-    """What the sides measured: one sample a repeat, side by side."""
+    """What each side measured: one sample for each repeat."""
 
     by_side: dict[str, list[Sample]] = field(default_factory=dict)
 
@@ -118,53 +114,54 @@ class Samples:
         return [sample[name] for sample in self.by_side[side]]
 
 
-def options(about: str | None) -> Options:
-    """Read the command line."""
-    return options_in(parser_of(about).parse_args())
-
-
-def parser_of(about: str | None) -> argparse.ArgumentParser:
-    """Return what reads the command line, to which a benchmark may add options of its own."""
+def parser_for(about: str | None) -> argparse.ArgumentParser:
+    """Return a parser of the common options, to which a benchmark may add its own."""
     parser = argparse.ArgumentParser(description=(about or "").splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=5, help="of each side (default 5)")
-    parser.add_argument("--quick", action="store_true", help="smaller; figures count for nothing")
+    parser.add_argument("--repeats", type=int, default=5, help="runs of each side (default 5)")
+    parser.add_argument("--quick", action="store_true", help="smaller; the figures mean nothing")
     default = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     parser.add_argument("--cache", type=Path, default=Path(default) / "trainshed-benchmarks")
     return parser
 
 
-def options_in(given: argparse.Namespace) -> Options:
-    """Return the options that all benchmarks have."""
-    return Options(given.repeats, given.quick, given.cache)
+def parse_options(parser: argparse.ArgumentParser | str | None) -> Options:
+    """Return the options of the command line.
+
+    Args:
+        parser: parser with more options, or the docstring of a benchmark that has no others.
+    """
+    if not isinstance(parser, argparse.ArgumentParser):
+        parser = parser_for(parser)
+    return parser.parse_args(namespace=Options())
 
 
-def in_turn(
+def run_sides(
     sides: Mapping[str, Callable[[Path], Sample]],
-    given: Options,
+    options: Options,
     *,
     is_mirrored: bool = False,
     is_timed: bool = True,
 ) -> Samples:
-    """Run all sides one after the other, again and again: ABAB, so that what drifts hits all.
+    """Run all sides once in each repeat, each in an empty folder that is removed afterwards.
 
-    Mirrored: ABBA, for differences as small as what the first of two leaves to the second.
-    What is not timed does not wait for an idle machine.
-
-    Each side gets an empty folder of its own that is removed afterwards.
+    Args:
+        sides: functions that measure.
+        options: options of the benchmark.
+        is_mirrored: alternate the order of the sides (ABBA, not ABAB), for small differences.
+        is_timed: wait for an idle machine before each side.
     """
     samples = Samples({side: [] for side in sides})
-    for repeat in range(given.repeats):
+    for repeat in range(options.repeats):
         order = list(sides.items())
         for side, run in reversed(order) if is_mirrored and repeat % 2 else order:
-            busy = wait_until_idle() if is_timed and not given.quick else 0.0
-            folder = Path(tempfile.mkdtemp(prefix="trainshed-benchmark-"))
-            try:
-                sample = run(folder)
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
+            busy = wait_until_idle() if is_timed and not options.quick else 0.0
+            with tempfile.TemporaryDirectory(
+                prefix="trainshed-benchmark-", ignore_cleanup_errors=True
+            ) as folder:
+                sample = run(Path(folder))
             samples.by_side[side].append(sample | {"othersBusy": busy})
-            shown = ", ".join(f"{name} {_digits(value)}" for name, value in sample.items())
-            console.print(f"[dim]{repeat + 1}/{given.repeats} {side}: {shown}[/dim]")
+            values = ", ".join(f"{name} {_format(value)}" for name, value in sample.items())
+            console.print(f"[dim]{repeat + 1}/{options.repeats} {side}: {values}[/dim]")
     return samples
 
 
@@ -172,11 +169,11 @@ def publish(
     name: str,
     figures: Sequence[Figure],
     samples: Samples,
-    given: Options,
+    options: Options,
     results: Path = RESULTS,
 ) -> None:
-    """Print the table; write all as JSON into `results`, and the rows in Markdown beside it."""
-    table = Table(title=f"{name}: {given.repeats} repeats, {describe()}")
+    """Print the table; write everything to `results` as JSON, and the table as Markdown."""
+    table = Table(title=f"{name}: {options.repeats} repeats, {describe()}")
     for column in ("", "median", "min - max", "ratio", "to", "target", "met"):
         table.add_column(column, justify="left" if column in ("", "to") else "right")
     rows = [cells(figure) for figure in figures]
@@ -184,13 +181,13 @@ def publish(
         table.add_row(*row)
     console.print(table)
     results.mkdir(exist_ok=True)
-    at = datetime.now(UTC)
-    file = results / f"{name}-{at:%Y%m%d-%H%M%S}.json"
+    finished = datetime.now(UTC)
+    file = results / f"{name}-{finished:%Y%m%d-%H%M%S}.json"
     document = {
         "benchmark": name,
-        "finishedAt": at.isoformat(timespec="seconds"),
-        "command": ["python", "-m", f"benchmarks.{name}", *sys.argv[1:]],
-        "quick": given.quick,
+        "finishedAt": finished.isoformat(timespec="seconds"),
+        "command": ["python", "-m", "benchmarks", name, *sys.argv[1:]],
+        "quick": options.quick,
         "machine": machine(),
         "figures": [
             asdict(figure) | {"median": figure.median, "ratio": figure.ratio, "met": figure.met}
@@ -206,18 +203,17 @@ def publish(
 
 def cells(figure: Figure) -> list[str]:
     """Return a figure as a row of the table."""
-    ratio, met = figure.ratio, figure.met
     return [
         figure.name,
-        f"{_digits(figure.median)} {figure.unit}",
-        f"{_digits(min(figure.values))} - {_digits(max(figure.values))}",
-        f"{ratio:.2f}" if ratio is not None else "",
+        f"{_format(figure.median)} {figure.unit}",
+        f"{_format(min(figure.values))} - {_format(max(figure.values))}",
+        f"{figure.ratio:.2f}" if figure.ratio is not None else "",
         figure.against[0] if figure.against else "",
         str(figure.target or ""),
-        {True: "yes", False: "no", None: ""}[met],
+        {True: "yes", False: "no", None: ""}[figure.met],
     ]
 
 
-def _digits(value: float) -> str:
-    """Return a number with as many digits as matter."""
+def _format(value: float) -> str:
+    """Return a number with three significant digits, or as a whole number from 100 on."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

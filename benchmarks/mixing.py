@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.permutation import Indices
 
-ROOM = CacheMemory(2**40, 2**40)
+AMPLE_MEMORY = CacheMemory(2**40, 2**40)
 
 
-def plan_of(files: int, groups: int, rows: int, shuffle: Mapping[str, JsonValue]) -> DatasetPlan:
-    """Return the plan of a dataset that nobody wrote, a block for each row group.
+def make_plan(files: int, groups: int, rows: int, shuffle: Mapping[str, JsonValue]) -> DatasetPlan:
+    """Return the plan of a dataset that does not exist, with a block for each row group.
 
     Args:
-        files: all of one size.
-        groups: row groups of each.
-        rows: of all files; a multiple of files x groups.
-        shuffle: of its spec.
+        files: number of files, all of one size.
+        groups: row groups in each file.
+        rows: rows in all files, a multiple of files x groups.
+        shuffle: of the dataset.
     """
     fragments = [
         Fragment(f"part-{file}", file, (group,), rows // (files * groups), 0)
@@ -44,68 +44,68 @@ def plan_of(files: int, groups: int, rows: int, shuffle: Mapping[str, JsonValue]
     spec = DatasetSpec.model_validate({"read": read, "cache": "none", "shuffle": dict(shuffle)})
     source = Source(FragmentTable.of(fragments), FileTable.of([]), pa.schema([]), "")
     measured = Measured(1.0, keeps_rows=True)
-    return plan_dataset("train", spec, source, measured, ROOM, 1)
+    return plan_dataset("train", spec, source, measured, AMPLE_MEMORY, 1)
 
 
 def rows_in_order(plan: DatasetPlan, batch_size: int, epoch: int) -> Indices:
-    """Return the rows of all full steps of an epoch as they are trained, shape (steps x batch,).
+    """Return the rows of all full steps of an epoch in training order, shape (steps x batch,).
 
-    One worker's, which are the steps of any number of them.
+    The order is that of one worker; the steps are the same with any number of workers.
     """
-    at = EpochPass("train", "train", epoch, 0, 1, batch_size, seed=0)
-    base = order_of(plan, at, plan.counts)
-    assert isinstance(base, EpochPermutation)
-    steps = steps_for(plan, at, base.rows)
-    windows = windows_of(plan, at, steps)
-    places = steps.places(0, 0, steps.full)
+    epoch_pass = EpochPass("train", "train", epoch, 0, 1, batch_size, seed=0)
+    order = order_of(plan, epoch_pass, plan.counts)
+    assert isinstance(order, EpochPermutation)
+    layout = steps_for(plan, epoch_pass, order.rows)
+    windows = windows_of(plan, epoch_pass, layout)
+    positions = layout.places(0, 0, layout.full)
     if windows:
-        spans = [
-            full.start * steps.size + windows.order(number, 0)
+        shuffled = [
+            full.start * layout.size + windows.order(number, 0)
             for number in windows.numbers(0)
             if (full := windows.full_steps(number))
         ]
-        places = places[np.concatenate(spans)]
-    return base.ids(places)
+        positions = positions[np.concatenate(shuffled)]
+    return order.ids(positions)
 
 
-def windows_in_order(rows: int, window: int) -> Indices:
-    """Return what a plain shuffle of window after window gives, shape (rows,).
+def shuffle_windows(rows: int, window: int) -> Indices:
+    """Return rows (rows,) that are shuffled within windows of their file order.
 
     Args:
-        rows: of the dataset, in the order of its files.
-        window: rows that are mixed with each other alone.
+        rows: rows in the dataset.
+        window: rows in a window.
     """
-    drawn = np.random.default_rng(0)
+    random = np.random.default_rng(0)
     starts = range(0, rows, window)
     return np.concatenate(
-        [start + drawn.permutation(min(window, rows - start)) for start in starts]
+        [start + random.permutation(min(window, rows - start)) for start in starts]
     ).astype(np.int64)
 
 
 def distance(rows: Indices) -> float:
-    """Return how far apart rows are trained that were neighbours in the files, in rows, the mean.
+    """Return the mean distance in training order of rows that are neighbors in the files.
 
     Args:
-        rows: (rows,) as they are trained; some of the dataset's may be missing.
+        rows: (rows,) in training order; some rows of the dataset may be missing.
     """
-    trained = np.argsort(rows, kind="stable")  # places, by the position in the files
-    neighbours = np.diff(rows[trained]) == 1
-    return float(np.abs(np.diff(trained))[neighbours].mean())
+    positions = np.argsort(rows, kind="stable")  # in training order, by position in the files
+    neighbors = np.diff(rows[positions]) == 1
+    return float(np.abs(np.diff(positions))[neighbors].mean())
 
 
 def spread(rows: Indices, num_rows: int, classes: int, batch_size: int) -> float:
-    """Return the standard deviation of a class's share in a batch, where the files are sorted.
+    """Return the standard deviation of the share of a class in a batch, of files sorted by class.
 
-    As a multiple of that of rows drawn at random: 1 is what a permutation of all rows gives.
+    It is divided by the standard deviation of random rows, so a full shuffle has 1.
 
     Args:
-        rows: (steps x batch,) as they are trained.
-        num_rows: of the dataset, sorted by class, each as often.
-        classes: how many.
-        batch_size: rows of a step.
+        rows: (steps x batch,) in training order.
+        num_rows: rows in the dataset, sorted by class, with equal classes.
+        classes: number of classes.
+        batch_size: rows in a step.
     """
     labels = (rows * classes // num_rows).reshape(-1, batch_size)
     # shares has shape (steps, classes)
-    shares = np.stack([(labels == each).mean(axis=1) for each in range(classes)], axis=1)
+    shares = np.stack([(labels == label).mean(axis=1) for label in range(classes)], axis=1)
     chance = np.sqrt((1 / classes) * (1 - 1 / classes) / batch_size)
     return float(np.sqrt(np.mean((shares - 1 / classes) ** 2)) / chance)

@@ -19,90 +19,84 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from benchmarks.measure import Figure, Sample, Target, in_turn, options_in, parser_of, publish
+from benchmarks.measure import Figure, Sample, Target, parse_options, parser_for, publish, run_sides
 from trainshed.data.sources.dataset_files import open_source
 from trainshed.storage.disk import Disk
 from trainshed_api.rows import ReadSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 FIELD = "spec.data.datasets.train.read"
-FOLDER_FILES, MEGABYTE = 1000, 1e6
+FILES, FOLDER_FILES, MEGABYTE = 200_000, 1000, 1e6
 ROWS = pa.table({"id": [1, 2], "x": [0.5, 1.5], "y": [0.5, 2.5], "label": [0, 1]})
+JSON = b'{"id": 1, "x": 0.5, "label": 0}\n{"id": 2, "x": 1.5, "label": 1}\n'
+FORMATS = ("parquet", "csv", "json", "binary")
 
 
 def main() -> None:
-    """Measure."""
-    parser = parser_of(__doc__)
-    parser.add_argument("--files", type=int, default=200_000, help="of each format")
-    parser.add_argument("--formats", nargs="+", choices=tuple(CONTENTS), default=tuple(CONTENTS))
-    asked = parser.parse_args()
-    given, files = options_in(asked), 2000 if asked.quick else asked.files
-    folder = given.cache / f"planning-{files}"
-    for form in asked.formats:
+    """Measure the formats."""
+    parser = parser_for(__doc__)
+    parser.add_argument("--files", type=int, default=FILES, help="files of each format")
+    parser.add_argument("--formats", nargs="+", choices=FORMATS, default=FORMATS)
+    options = parse_options(parser)
+    files = 2000 if options.quick else options.files
+    folder = options.cache / f"planning-{files}"
+    for form in options.formats:
         write(folder / form, form, files)
-    sides = {form: partial(planned, form, folder / form) for form in asked.formats}
-    samples = in_turn(sides, given)
-    scale = files / 200_000
+    sides = {form: partial(plan_in_process, form, folder / form) for form in options.formats}
+    samples = run_sides(sides, options)
+    scale = max(1, files / FILES)
+    limits = {"planned": ("s", 5), "memory": ("MB", 200), "sent to a worker": ("MB", 10)}
     figures = [
-        Figure(f"{form}: {name}", unit, samples.of(form, name), target=Target("value", "<=", most))
-        for form in sides
-        for name, unit, most in (
-            ("planned", "s", 5 * max(1, scale)),
-            ("memory", "MB", 200 * max(1, scale)),
-            ("sent to a worker", "MB", 10 * max(1, scale)),
+        Figure(
+            f"{form}: {name}",
+            unit,
+            samples.of(form, name),
+            target=Target("value", "<=", limit * scale),
         )
+        for form in sides
+        for name, (unit, limit) in limits.items()
     ]
-    publish("planning", figures, samples, given)
+    publish("planning", figures, samples, options)
 
 
-def parquet_rows() -> bytes:
-    """Return a small parquet file."""
-    sink = io.BytesIO()
-    pq.write_table(ROWS, sink)
-    return sink.getvalue()
-
-
-def csv_rows() -> bytes:
-    """Return a small csv file."""
-    sink = io.BytesIO()
-    pacsv.write_csv(ROWS, sink)
-    return sink.getvalue()
-
-
-CONTENTS: Mapping[str, Callable[[], bytes]] = {
-    "parquet": parquet_rows,
-    "csv": csv_rows,
-    "json": lambda: b'{"id": 1, "x": 0.5, "label": 0}\n{"id": 2, "x": 1.5, "label": 1}\n',
-    "binary": lambda: b"x",
-}
+def encode(form: str) -> bytes:
+    """Return the contents of a small file."""
+    writers: dict[str, Callable[[pa.Table, io.BytesIO], object]] = {
+        "parquet": pq.write_table,
+        "csv": pacsv.write_csv,
+        "json": lambda _, to: to.write(JSON),
+        "binary": lambda _, to: to.write(b"x"),
+    }
+    content = io.BytesIO()
+    writers[form](ROWS, content)
+    return content.getvalue()
 
 
 def write(rows: Path, form: str, files: int) -> None:
-    """Write so many files of a format, unless they are there."""
-    content = CONTENTS[form]()
+    """Write this number of files, unless the folder exists."""
     if rows.exists():
         return
+    content = encode(form)
     for number in range(files):
         folder = rows / f"part-{number // FOLDER_FILES:04}"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{number:08}.{form}").write_bytes(content)
 
 
-def planned(form: str, rows: Path, _: Path) -> Sample:
+def plan_in_process(form: str, rows: Path, _: Path) -> Sample:
     """Plan a dataset in a new process."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(measured, form, str(rows)).result()
+        return pool.submit(measure, form, rows).result()
 
 
-def measured(form: str, rows: str) -> Sample:
-    """Return what planning takes in this process."""
-    before, begun = memory("VmRSS"), time.perf_counter()
-    source = open_source(
-        Disk(Path(rows)), ReadSpec.model_validate({"format": form, "path": "rows"}), FIELD
-    )
-    seconds = time.perf_counter() - begun
+def measure(form: str, rows: Path) -> Sample:
+    """Plan a dataset; return the seconds, the growth of memory, and the size of the plan."""
+    before, started = memory("VmRSS"), time.perf_counter()
+    read = ReadSpec.model_validate({"format": form, "path": "rows"})
+    source = open_source(Disk(rows), read, FIELD)
+    seconds = time.perf_counter() - started
     return {
         "planned": seconds,
         "memory": memory("VmHWM") - before,
@@ -115,7 +109,3 @@ def memory(name: str) -> float:
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     sizes = dict(line.split(":", 1) for line in lines)
     return int(sizes[name].split()[0]) * 1024 / MEGABYTE
-
-
-if __name__ == "__main__":
-    main()

@@ -12,12 +12,21 @@ import json
 import tempfile
 import time
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal
 
-from benchmarks.measure import Figure, Sample, Samples, Target, in_turn, options, publish
+from benchmarks.measure import (
+    Figure,
+    Options,
+    Sample,
+    Samples,
+    Target,
+    parse_options,
+    publish,
+    run_sides,
+)
 from benchmarks.stages import watch_stages
 from hack.cluster.failure import ClusterError
 from tests.e2e.bundle import prepare_bundle
@@ -26,115 +35,91 @@ from tests.e2e.runs import STORAGE, Runs, make_run, notes_of
 from tests.e2e.times import Times
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from pydantic import JsonValue
+
+    Cluster = Literal["shared", "dedicated"]
+    # Returns a RayJob or a TrainingRun with this name.
+    Side = Callable[[str, Cluster], dict[str, JsonValue]]
 
 CLUSTER = "benchmark"
 RELEASE = "trainshed"
 CODE = f"{STORAGE}/code/benchmarks.zip"
 PAUSE_SECONDS, EPOCHS = 0.1, 60
-STEPS_BEFORE_A_LOSS = 40
-PATIENCE_SECONDS = 400
-# Median and worst that it should take, in seconds.
+STEPS_BEFORE_LOSS = 40
+TIMEOUT_SECONDS = 400
+# Label, and targets of the median and the worst in seconds.
 LOSSES = {
     "worker": ("worker's Pod killed", 10, 15),
     "head": ("head Pod killed", 28, 40),
     "container": ("head container killed", 28, 40),
 }
-# A cluster of one's own takes minutes to make and to take away.
-OWN_REPEATS = 3
+# A dedicated cluster takes minutes to start and to delete.
+DEDICATED_REPEATS = 3
 STAGES = {
-    "Said": "until `kubectl get` says so",
-    "Gone": "until the last Pod that goes is gone",
+    "Said": "until `kubectl get` shows it",
+    "Gone": "until the last lost Pod is deleted",
     "Ready": "until all Pods are ready again",
 }
-# Each look costs a fifth of a second of a core; when a step was done is in what is looked at.
+# Reading the steps takes a fifth of a second of a core; they have their own times.
 POLL_SECONDS = 5.0
-# Ends a container as the kernel does that runs out of memory: its first process last of all.
+# Ends a container as the kernel does when it is out of memory: its first process last.
 KILL_ALL = ("bash", "-c", "kill -KILL -1")
-# A Pod that is gone at once, as that of a lost node.
+# Deletes a Pod at once, like that of a lost node.
 NOW = ("--grace-period=0", "--force", "--wait=false")
 
 
-class Side(Protocol):
-    """A way to run the program on the cluster."""
-
-    def apply(self, runs: Runs, name: str, *, own: bool) -> None:
-        """Start it on the shared cluster, or on one of its own."""
-
-    def delete(self, runs: Runs, name: str) -> None:
-        """End it."""
-
-
-class Plain:
-    """A RayJob."""
-
-    def apply(self, runs: Runs, name: str, *, own: bool) -> None:
-        """Create it; a cluster of its own is like the shared one."""
-        words = (
+def make_rayjob(runs: Runs, name: str, cluster: Cluster) -> dict[str, JsonValue]:
+    """Return a RayJob; its dedicated cluster is a copy of the shared one."""
+    spec: dict[str, JsonValue] = {
+        "entrypoint": (
             f"python -m benchmarks.plain.ray_pods --data {STORAGE}/digits/train --name {name}"
             f" --notes {notes_of(name)} --storage {STORAGE}/plain"
             f" --epochs {EPOCHS} --pause {PAUSE_SECONDS}"
-        )
-        spec: dict[str, JsonValue] = {
-            "entrypoint": words,
-            "runtimeEnvYAML": json.dumps({"working_dir": f"file://{CODE}"}),
-            "submissionMode": "HTTPMode",
-            "shutdownAfterJobFinishes": own,
-        }
-        if own:
-            shared = json.loads(runs.bundle.kubectl("get", "raycluster", RELEASE, "-ojson"))
-            # KubeRay refuses it where a RayJob makes the cluster.
-            shared["spec"].pop("upgradeStrategy", None)
-            spec["rayClusterSpec"] = shared["spec"]
-        else:
-            spec["clusterSelector"] = {"ray.io/cluster": RELEASE}
-        runs.apply(
-            {
-                "apiVersion": "ray.io/v1",
-                "kind": "RayJob",
-                "metadata": {"name": name},
-                "spec": spec,
-            }
-        )
-
-    def delete(self, runs: Runs, name: str) -> None:
-        """Delete it, and with it what it runs."""
-        runs.bundle.kubectl("delete", "rayjob", name, "--timeout=3m")
+        ),
+        "runtimeEnvYAML": json.dumps({"working_dir": f"file://{CODE}"}),
+        "submissionMode": "HTTPMode",
+        "shutdownAfterJobFinishes": cluster == "dedicated",
+    }
+    if cluster == "dedicated":
+        shared = json.loads(runs.bundle.kubectl("get", "raycluster", RELEASE, "-ojson"))["spec"]
+        shared.pop("upgradeStrategy", None)  # KubeRay rejects it in a RayJob
+        spec["rayClusterSpec"] = shared
+    else:
+        spec["clusterSelector"] = {"ray.io/cluster": RELEASE}
+    return make_run(name, spec) | {"apiVersion": "ray.io/v1", "kind": "RayJob"}
 
 
-class Ours:
-    """A TrainingRun."""
-
-    def apply(self, runs: Runs, name: str, *, own: bool) -> None:
-        """Create it."""
-        read: JsonValue = {"format": "parquet", "path": "digits/train", "columns": ["label"]}
-        spec: dict[str, JsonValue] = {
-            "train": "benchmarks.ours.pods:train",
-            "code": {"workingDir": f"file://{CODE}"},
-            "config": {"notes": notes_of(name), "pause": PAUSE_SECONDS},
-            "epochs": EPOCHS,
-            "batchSize": 64,
-            "data": {"cpus": 1, "datasets": {"train": {"read": read}}},
-            "workers": {"count": 2, "resources": {"cpu": 1}},
-            "checkpoint": {"everySteps": 10},
-        }
-        if own:
-            spec["cluster"] = {"dedicated": {}}
-        runs.apply(make_run(name, spec))
-
-    def delete(self, runs: Runs, name: str) -> None:
-        """Delete it, and with it what it runs."""
-        runs.bundle.kubectl("delete", "trun", name, "--timeout=3m")
+def make_trainingrun(
+    name: str,
+    cluster: Cluster = "shared",
+    *,
+    pause: float = PAUSE_SECONDS,
+    epochs: int = EPOCHS,
+    every_steps: int = 10,
+) -> dict[str, JsonValue]:
+    """Return a TrainingRun."""
+    read: JsonValue = {"format": "parquet", "path": "digits/train", "columns": ["label"]}
+    spec: dict[str, JsonValue] = {
+        "train": "benchmarks.ours.pods:train",
+        "code": {"workingDir": f"file://{CODE}"},
+        "config": {"notes": notes_of(name), "pause": pause},
+        "epochs": epochs,
+        "batchSize": 64,
+        "data": {"cpus": 1, "datasets": {"train": {"read": read}}},
+        "workers": {"count": 2, "resources": {"cpu": 1}},
+        "checkpoint": {"everySteps": every_steps},
+    }
+    return make_run(name, spec | ({"cluster": {"dedicated": {}}} if cluster == "dedicated" else {}))
 
 
 @dataclass(frozen=True)
 class Step:
-    """A line of the program's notes."""
+    """A step that a program recorded; `time` is in seconds since 1970."""
 
-    number: int
-    at: float
+    step: int
+    time: float
     process: str
 
 
@@ -158,154 +143,154 @@ def runs_on(name: str) -> Iterator[Runs]:
 
 def main() -> None:
     """Measure both sides."""
-    given = options(__doc__)
+    options = parse_options(__doc__)
+    few = Options(**{**vars(options), "repeats": min(options.repeats, DEDICATED_REPEATS)})
     with runs_on(CLUSTER) as runs:
         warm_up(runs)
-        sides: dict[str, Side] = {"plain RayJob": Plain(), "ours": Ours()}
-        samples = in_turn({n: partial(measure, side, runs) for n, side in sides.items()}, given)
-        few = replace(given, repeats=min(given.repeats, OWN_REPEATS))
-        own = in_turn({n: partial(measure_own, side, runs) for n, side in sides.items()}, few)
-    figures = compare(samples, "first", "apply until the first step, warm shared cluster", 10)
-    figures += compare(own, "own", "apply until the first step, cluster of its own", 30)
-    for loss, (what, median, worst) in LOSSES.items():
-        figures += compare(samples, loss, f"{what} until the next step", median)
-        target = Target("worst", "<=", worst)
-        figures.append(
-            Figure(f"ours: {what}, the worst", "s", samples.of("ours", loss), None, target)
+        sides: dict[str, Side] = {
+            "plain RayJob": partial(make_rayjob, runs),
+            "ours": make_trainingrun,
+        }
+        samples, dedicated = (
+            run_sides({name: partial(run, side, runs) for name, side in sides.items()}, chosen)
+            for run, chosen in ((measure, options), (measure_dedicated, few))
         )
-        for side in sides:
-            figures += [
-                Figure(f"{side}: {what}, {stage}", "s", samples.of(side, f"{loss}{key}"))
-                for key, stage in STAGES.items()
-                if all(f"{loss}{key}" in sample for sample in samples.by_side[side])
-            ]
-            redone = samples.of(side, f"{loss}Redone")
-            figures.append(Figure(f"{side}: {what}, done again", "steps", redone))
-    both = {side: [*samples.by_side[side], *own.by_side[side]] for side in sides}
-    publish("pods", figures, Samples(both), given)
+    figures = compare(samples, "first", "apply until the first step, warm shared cluster", 10)
+    figures += compare(dedicated, "own", "apply until the first step, dedicated cluster", 30)
+    for loss in LOSSES:
+        figures += compare_loss(samples, loss)
+    both = {side: [*samples.by_side[side], *dedicated.by_side[side]] for side in sides}
+    publish("pods", figures, Samples(both), options)
 
 
 def compare(samples: Samples, key: str, name: str, limit: float) -> list[Figure]:
-    """Return a line for each side; ours has the limit, and the ratio to the other."""
-    theirs, target = samples.of("plain RayJob", key), Target("value", "<=", limit)
+    """Return a figure of each side; ours has a limit, and the ratio to the other."""
+    plain, target = samples.of("plain RayJob", key), Target("value", "<=", limit)
     return [
-        Figure(f"plain RayJob: {name}", "s", theirs),
-        Figure(f"ours: {name}", "s", samples.of("ours", key), ("plain RayJob", theirs), target),
+        Figure(f"plain RayJob: {name}", "s", plain),
+        Figure(f"ours: {name}", "s", samples.of("ours", key), ("plain RayJob", plain), target),
     ]
 
 
+def compare_loss(samples: Samples, loss: str) -> list[Figure]:
+    """Return the figures of a loss, with its stages and the repeated steps."""
+    name, median, worst = LOSSES[loss]
+    figures = compare(samples, loss, f"{name} until the next step", median)
+    target = Target("worst", "<=", worst)
+    figures.append(Figure(f"ours: {name}, worst", "s", samples.of("ours", loss), None, target))
+    for side, measured in samples.by_side.items():
+        figures += [
+            Figure(f"{side}: {name}, {stage}", "s", samples.of(side, f"{loss}{key}"))
+            for key, stage in STAGES.items()
+            if all(f"{loss}{key}" in sample for sample in measured)
+        ]
+        repeated = samples.of(side, f"{loss}Redone")
+        figures.append(Figure(f"{side}: {name}, repeated", "steps", repeated))
+    return figures
+
+
 def warm_up(runs: Runs) -> None:
-    """Run once and count nothing: the first job of a node reads all programs from its disk."""
-    Plain().apply(runs, "first-of-all", own=False)
-    wait_for_step(runs, "first-of-all", 1, after=0.0)
-    Plain().delete(runs, "first-of-all")
+    """Run once: the first job of a node reads all programs from its disk."""
+    job = make_rayjob(runs, "warm-up", "shared")
+    runs.apply(job)
+    wait_for_steps(runs, "warm-up", 1)
+    delete(runs, job)
 
 
 def measure(side: Side, runs: Runs, _: Path) -> Sample:
     """Run once on the shared cluster, with all losses."""
     name = f"bench-{uuid.uuid4().hex[:6]}"
     applied = time.time()
-    side.apply(runs, name, own=False)
-    sample = {"first": wait_for_step(runs, name, 1, after=applied).at - applied}
-    before = wait_for_step(runs, name, STEPS_BEFORE_A_LOSS, after=applied)
+    run = side(name, "shared")
+    runs.apply(run)
+    first = wait_for_steps(runs, name, 1, after=applied)[0]
+    before = wait_for_steps(runs, name, STEPS_BEFORE_LOSS, after=applied)[0]
+    sample = {"first": first.time - applied}
     sample |= lose(runs, name, before.process.partition("/")[0], "worker")
-    for what in ("head", "container"):
-        resumed = steps_until_now(runs, name)[-1]
-        further = resumed.number + STEPS_BEFORE_A_LOSS
-        wait_for_step(runs, name, further, after=resumed.at)
-        sample |= lose(runs, name, runs.head(), what)
-    side.delete(runs, name)
+    for loss in ("head", "container"):
+        resumed = wait_for_steps(runs, name)[-1]
+        wait_for_steps(runs, name, resumed.step + STEPS_BEFORE_LOSS, after=resumed.time)
+        sample |= lose(runs, name, runs.head(), loss)
+    delete(runs, run)
     runs.bundle.wait_for_ray(RELEASE)
     return sample
 
 
-def measure_own(side: Side, runs: Runs, _: Path) -> Sample:
-    """Run once on a cluster of its own, until the first step."""
+def measure_dedicated(side: Side, runs: Runs, _: Path) -> Sample:
+    """Run once on a dedicated cluster, until the first step."""
     name, applied = f"own-{uuid.uuid4().hex[:6]}", time.time()
-    side.apply(runs, name, own=True)
-    first = wait_for_step(runs, name, 1, after=applied)
-    side.delete(runs, name)
-    gone = wait_for(lambda: len(runs.clusters()) == 1, PATIENCE_SECONDS)
-    assert gone, runs.clusters()
-    return {"own": first.at - applied}
+    run = side(name, "dedicated")
+    runs.apply(run)
+    first = wait_for_steps(runs, name, 1, after=applied)[0]
+    delete(runs, run)
+    assert wait_for(lambda: len(runs.clusters()) == 1, TIMEOUT_SECONDS), runs.clusters()
+    return {"own": first.time - applied}
 
 
-def lose(runs: Runs, name: str, pod: str, what: str) -> Sample:
-    """Kill a Pod or its container; return the seconds to the next step of new processes, those to
-    each stage before it, and the steps redone."""
-    known = {step.process for step in steps_until_now(runs, name)}
+def delete(runs: Runs, run: dict[str, JsonValue]) -> None:
+    """Delete a RayJob or a TrainingRun, and wait until it has stopped."""
+    runs.bundle.kubectl("delete", "-f", "-", "--timeout=3m", stdin=json.dumps(run))
+
+
+def lose(runs: Runs, name: str, pod: str, loss: str) -> Sample:
+    """Kill a Pod or its container; return the seconds until the next step of a new process, until
+    each stage before it, and the number of repeated steps."""
+    known = {step.process for step in wait_for_steps(runs, name)}
     with watch_stages(runs, name) as stages:
         pods = stages.ready()
         killed = time.time()
-        if what == "container":
-            # The command may go with all others.
-            with contextlib.suppress(ClusterError):
+        if loss == "container":
+            with contextlib.suppress(ClusterError):  # this command may be killed too
                 runs.bundle.kubectl("exec", pod, "-c", "ray-head", "--", *KILL_ALL)
         else:
             runs.bundle.kubectl("delete", "pod", pod, *NOW)
-        following = wait_for_step(runs, name, 1, after=killed, besides=known)
-        # With a head all of its workers go.
-        goes = frozenset({pod}) if what == "worker" else pods
-        told = {
-            "Said": lambda: stages.phase_at("Restarting", killed),
-            "Gone": lambda: stages.gone_at(goes),
-            "Ready": lambda: stages.ready_at(len(goes), pods),
+        following = wait_for_steps(runs, name, 1, after=killed, besides=known)[0]
+        # Without their head all workers are lost.
+        lost = frozenset({pod}) if loss == "worker" else pods
+        wait_for(lambda: stages.ready_at(len(lost), pods) is not None, TIMEOUT_SECONDS)
+        times = {
+            "Said": stages.phase_at("Restarting", killed),
+            "Gone": stages.deleted_at(lost),
+            "Ready": stages.ready_at(len(lost), pods),
         }
-        wait_for(lambda: told["Ready"]() is not None, PATIENCE_SECONDS)
-        found = {key: told[key]() for key in STAGES}
-        at = {f"{what}{key}": seen - killed for key, seen in found.items() if seen is not None}
-    noted = steps_until_now(runs, name)
-    last = max(step.number for step in noted if step.at < following.at)
-    redone = float(last - following.number + 1)
-    return at | {what: following.at - killed, f"{what}Redone": redone}
+    last = max(s.step for s in wait_for_steps(runs, name) if s.time < following.time)
+    return {
+        **{f"{loss}{key}": at - killed for key, at in times.items() if at is not None},
+        loss: following.time - killed,
+        f"{loss}Redone": float(last - following.step + 1),
+    }
 
 
-def wait_for_step(
-    runs: Runs,
-    name: str,
-    number: int,
-    *,
-    after: float,
-    besides: frozenset[str] | set[str] = frozenset(),
-) -> Step:
-    """Return the first step of that number or a later one, of processes that are none of those."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < deadline:
-        for step in read_steps(runs, name):
-            if step.number >= number and step.at > after and step.process not in besides:
-                return step
-        time.sleep(POLL_SECONDS)
-    raise AssertionError(
-        f"{name} has not done step {number}:\n{runs.bundle.cluster.diagnose(runs.bundle.namespace)}"
-    )
-
-
-def steps_until_now(runs: Runs, name: str) -> list[Step]:
-    """Return all that the program has noted; it has noted something, whatever happens just now."""
+def wait_for_steps(
+    runs: Runs, name: str, number: int = 0, *, after: float = 0.0, besides: Collection[str] = ()
+) -> list[Step]:
+    """Return the steps from `number` on, after a time, of processes not in `besides`, once there
+    is one."""
     found: list[Step] = []
 
-    def is_read() -> bool:
-        found[:] = read_steps(runs, name)
+    def has_steps() -> bool:
+        found[:] = [
+            step
+            for step in read_steps(runs, name)
+            if step.step >= number and step.time > after and step.process not in besides
+        ]
         return bool(found)
 
-    assert wait_for(is_read, PATIENCE_SECONDS, pause_seconds=POLL_SECONDS), name
+    assert wait_for(has_steps, TIMEOUT_SECONDS, pause_seconds=POLL_SECONDS), (
+        f"{name} has not reached step {number}:\n"
+        f"{runs.bundle.cluster.diagnose(runs.bundle.namespace)}"
+    )
     return found
 
 
 def read_steps(runs: Runs, name: str) -> list[Step]:
-    """Return all that the program has noted; nothing while there is no head to read it."""
+    """Return all recorded steps; none while the head, which reads them, is not ready."""
     heads = runs.bundle.ready_pods("headgroup", runs.release)
     if not heads:
         return []
     show = ("sh", "-c", f"cat {notes_of(name)}/steps.jsonl 2>/dev/null || true")
-    # The head may go while it reads.
-    with contextlib.suppress(ClusterError):
+    with contextlib.suppress(ClusterError):  # the head may be deleted now
         text = runs.bundle.kubectl("exec", heads[0], "-c", "ray-head", "--", *show)
-        whole, _, _ = text.rpartition("\n")  # the last line may be half written
-        lines = [json.loads(line) for line in whole.splitlines()]
-        return [Step(line["step"], line["time"], line["process"]) for line in lines]
+        complete, _, _ = text.rpartition("\n")  # the last line may be incomplete
+        return [Step(**json.loads(line)) for line in complete.splitlines()]
     return []
-
-
-if __name__ == "__main__":
-    main()

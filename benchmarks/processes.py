@@ -12,114 +12,108 @@ import tempfile
 import time
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = sys.executable
-# Carried by all processes of a side, wherever they come to hang in the tree of processes.
+# Set for all processes of a side: some are no longer descendants of its first process at the end.
 MARK = "TRAINSHED_BENCHMARK_SIDE"
 
 
 class SideFailedError(RuntimeError):
-    """A side did not end well; the message has the end of what it said."""
+    """A side failed; the message ends with the last of its output."""
 
 
 @contextlib.contextmanager
 def busy_cores(cores: int) -> Iterator[None]:
-    """Have a program for each of so many cores that does nothing else."""
-    busy = [subprocess.Popen([PYTHON, "-c", "while True: pass"]) for _ in range(cores)]
+    """Keep this many cores busy, each with one process."""
+    processes = [subprocess.Popen([PYTHON, "-c", "while True: pass"]) for _ in range(cores)]
     try:
         yield
     finally:
-        for process in busy:
+        for process in processes:
             process.kill()
             process.wait()
 
 
-def seconds_of(
+def time_command(
     command: Sequence[str],
     *,
     threads: int = 1,
     environment: Mapping[str, str] | None = None,
     timeout_seconds: float = 300,
 ) -> float:
-    """Run a command and return the seconds from its start to its end.
+    """Run a command in the root of the repository and return the seconds that it takes.
 
     Args:
-        command: run from the root of the repository.
-        threads: of each process for computing, the same on all sides.
-        environment: added to this process's.
-        timeout_seconds: then it has failed.
+        command: program and arguments.
+        threads: for computation in each process; the same on all sides.
+        environment: variables to add to those of this process.
+        timeout_seconds: after which the command counts as failed.
 
     Raises:
-        SideFailedError: when it fails.
+        SideFailedError: if the command fails.
     """
     mark = uuid.uuid4().hex
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    variables = {
-        **os.environ,
-        "PYTHONPATH": path,
-        "OMP_NUM_THREADS": str(threads),
-        MARK: mark,
-        **(environment or {}),
-    }
-    # A file, not a pipe: a process that outlives the command would hold the pipe open.
-    with tempfile.TemporaryFile() as said:
-        began = time.perf_counter()
+    settings = {"PYTHONPATH": path, "OMP_NUM_THREADS": str(threads), MARK: mark}
+    variables = {**os.environ, **settings, **(environment or {})}
+    # A file, not a pipe: a process that outlives the command would keep the pipe open.
+    with tempfile.TemporaryFile() as output:
+        started = time.perf_counter()
         process = subprocess.Popen(
-            command, cwd=ROOT, env=variables, stdout=said, stderr=said, start_new_session=True
+            command, cwd=ROOT, env=variables, stdout=output, stderr=output, start_new_session=True
         )
         try:
-            code: int | None = process.wait(timeout_seconds)
+            failure = f"exit code {code}" if (code := process.wait(timeout_seconds)) else ""
         except subprocess.TimeoutExpired:
-            code = None
+            failure = f"still running after {timeout_seconds} s"
         finally:
-            seconds = time.perf_counter() - began
+            seconds = time.perf_counter() - started
             _kill_marked(mark)
             process.wait()
-        if code != 0:
-            said.seek(0)
-            tail = said.read().decode(errors="replace")[-4000:]
-            how = f"exit code {code}" if code is not None else f"no end in {timeout_seconds} s"
-            raise SideFailedError(f"{' '.join(command)}: {how}\n{tail}")
+        if failure:
+            output.seek(0)
+            tail = output.read().decode(errors="replace")[-4000:]
+            raise SideFailedError(f"{' '.join(command)}: {failure}\n{tail}")
     return seconds
 
 
-def output_of(
+def run_module(
     module: str,
     folder: Path,
     options: Mapping[str, object],
     *,
     environment: Mapping[str, str] | None = None,
     timeout_seconds: float = 300,
-) -> str:
-    """Run a program that `benchmarks.plain.program` starts; return what it found, as JSON.
+) -> Any:
+    """Run `main(**options)` of a module in a new process; return its result, read from JSON.
 
     Args:
-        module: the program's name.
-        folder: takes the file with what it found.
-        options: the arguments of its main function.
-        environment: see `seconds_of`.
-        timeout_seconds: see `seconds_of`.
+        module: dotted name.
+        folder: for the file with the result.
+        options: keyword arguments of `main`, values that JSON can represent.
+        environment: as of `time_command`.
+        timeout_seconds: as of `time_command`.
     """
-    out = folder / "found.json"
-    command = [PYTHON, "-m", module, *program_words(options, out)]
-    seconds_of(command, environment=environment, timeout_seconds=timeout_seconds)
-    return out.read_text(encoding="utf-8")
+    file = folder / "result.json"
+    command = [PYTHON, "-m", *module_arguments(module, options, file)]
+    time_command(command, environment=environment, timeout_seconds=timeout_seconds)
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
-def program_words(options: Mapping[str, object], out: Path) -> list[str]:
-    """Return the arguments of the command line of such a program."""
-    return [json.dumps(options, default=str), str(out)]
+def module_arguments(module: str, options: Mapping[str, object], file: Path) -> list[str]:
+    """Return what follows `python -m` to run a module's `main` and write its result to a file."""
+    return ["benchmarks.plain.program", module, json.dumps(options, default=str), str(file)]
 
 
 def _kill_marked(mark: str) -> None:
-    """Kill what is left of a side."""
-    wanted = f"{MARK}={mark}".encode()
+    """Kill all processes that have this mark in their environment."""
+    variable = f"{MARK}={mark}".encode()
     for variables in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):
-            if wanted in variables.read_bytes().split(b"\0"):
+            if variable in variables.read_bytes().split(b"\0"):
                 os.kill(int(variables.parent.name), signal.SIGKILL)

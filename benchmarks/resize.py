@@ -8,13 +8,12 @@ divided by a window and a row group: the step is the last of its window, which r
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks import rows
-from benchmarks.measure import Figure, Sample, Samples, Target, in_turn, options, publish
-from benchmarks.processes import output_of
+from benchmarks.measure import Figure, Sample, Samples, Target, parse_options, publish, run_sides
+from benchmarks.processes import run_module
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,68 +21,54 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-BATCH, BEFORE = 256, 4
-# Who goes on: as many, and half of them.
-NOW = (4, 2)
+BATCH, RANKS_BEFORE = 256, 4
+RANKS_AFTER = (4, 2)
 MODES: dict[str, Mapping[str, JsonValue]] = {
     "none": {"mode": "none"},
     "blocks": {"mode": "blocks"},
     "local": {"mode": "local", "bufferSize": 10_000},
     "blocks and a buffer": {"mode": "blocks", "bufferSize": 10_001},
 }
-SECONDS = {"warm": 2.0, "cold": 3.5}
+MAX_SECONDS = {"warm": 2.0, "cold": 3.5}
 
 
 def main() -> None:
-    """Measure."""
-    given = options(__doc__)
-    shape = rows.Shape("quick", 32_768, 256) if given.quick else rows.GIGABYTE
-    data = rows.make(shape, given.cache, is_numbered=True)
-    samples = in_turn({"ours": partial(ours, data, shape.features)}, given)
+    """Measure all modes."""
+    options = parse_options(__doc__)
+    shape = rows.Shape("quick", 32_768, 256) if options.quick else rows.GIGABYTE
+    data = rows.make(shape, options.cache, is_numbered=True)
+    samples = run_sides({"ours": partial(ours, data, shape.features)}, options)
     figures = [
         figure
-        for state, most in SECONDS.items()
+        for state in MAX_SECONDS
         for mode in MODES
-        for figure in compare(mode, state, most, samples)
+        for figure in compare(mode, state, samples)
     ]
-    publish("resize", figures, samples, given)
+    publish("resize", figures, samples, options)
 
 
-def compare(mode: str, state: str, most: float, samples: Samples) -> list[Figure]:
-    """Return the lines of a mode."""
-    same, half = (f"{mode}, {count}, {state}" for count in NOW)
-    as_many = samples.of("ours", f"{same}: seconds")
-    target = Target("value", "<=", most)
+def compare(mode: str, state: str, samples: Samples) -> list[Figure]:
+    """Return the figures of a mode, warm or cold."""
+    target, all_rows = Target("value", "<=", MAX_SECONDS[state]), Target("worst", "<=", 1)
+    same, half = (f"{mode}, {count}, {state}" for count in RANKS_AFTER)
+    same_seconds, half_seconds, again, part = (
+        samples.of("ours", key)
+        for key in (f"{same}: seconds", f"{half}: seconds", f"{half}: again", f"{half}: part")
+    )
+    name = f"{state}, {mode}"
     return [
-        Figure(f"{state}, {mode}: 4 to 4 workers", "s", as_many, None, target),
-        Figure(
-            f"{state}, {mode}: 4 to 2 workers",
-            "s",
-            samples.of("ours", f"{half}: seconds"),
-            ("4 to 4", as_many),
-            target,
-        ),
-        Figure("  read beside it", "rows", samples.of("ours", f"{half}: again")),
-        Figure(
-            "  of a window and a row group",
-            "",
-            samples.of("ours", f"{half}: part"),
-            None,
-            Target("worst", "<=", 1),
-        ),
+        Figure(f"{name}: 4 to 4 workers", "s", same_seconds, None, target),
+        Figure(f"{name}: 4 to 2 workers", "s", half_seconds, ("4 to 4", same_seconds), target),
+        Figure("  rows of earlier steps", "rows", again),
+        Figure("  divided by a window and a row group", "", part, None, all_rows),
     ]
 
 
 def ours(data: Path, features: int, folder: Path) -> Sample:
-    """Go on in all modes."""
+    """Resume in all modes."""
     notes = folder / "notes"
     notes.mkdir()
     sizes = {"row_bytes": 4 * features + 16, "batch_size": BATCH}
-    options = {"data": data, "notes": notes, **sizes}
-    text = output_of("benchmarks.ours.resized", folder, options, timeout_seconds=600)
-    found: Sample = json.loads(text)
-    return found
-
-
-if __name__ == "__main__":
-    main()
+    arguments = {"data": data, "notes": notes, **sizes}
+    sample: Sample = run_module("benchmarks.ours.resized", folder, arguments, timeout_seconds=600)
+    return sample

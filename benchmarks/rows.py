@@ -25,11 +25,11 @@ GROUPS_IN_FILE = 2
 
 @dataclass(frozen=True)
 class Shape:
-    """How much there is.
+    """Size of a dataset.
 
     Args:
-        name: of the folder.
-        rows: in all files together.
+        name: start of the folder's name.
+        rows: rows in all files.
         features: numbers in a row.
     """
 
@@ -44,23 +44,26 @@ GIGABYTE = Shape("gigabyte", 262_144, 1024)
 
 
 def make(shape: Shape, cache: Path, *, is_numbered: bool = False) -> Path:
-    """Return the folder with the rows; makes it if need be, and has it in the page cache.
+    """Return the folder of the files, which are in the page cache; writes them if necessary.
 
-    Numbered rows have a column `id` too: each its position in the dataset.
+    Args:
+        shape: size of the dataset.
+        cache: folder for all datasets.
+        is_numbered: add a column `id`, the position of a row in the dataset.
     """
-    numbered = "-numbered" if is_numbered else ""
-    folder = cache / f"{shape.name}-{shape.rows}x{shape.features}{numbered}"
-    return write_once(folder, lambda aside: _write(shape, aside, is_numbered=is_numbered))
+    suffix = "-numbered" if is_numbered else ""
+    folder = cache / f"{shape.name}-{shape.rows}x{shape.features}{suffix}"
+    return write_once(folder, lambda target: _write(shape, target, is_numbered=is_numbered))
 
 
 def write_once(folder: Path, write: Callable[[Path], None]) -> Path:
-    """Return a folder with its files in the page cache; writes all of them if it is not there."""
+    """Return a folder with its files in the page cache; calls `write` if it does not exist."""
     if not folder.exists():
-        aside = folder.with_suffix(".writing")
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir(parents=True)
-        write(aside)
-        aside.rename(folder)
+        partial = folder.with_suffix(".writing")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        write(partial)
+        partial.rename(folder)
     for file in folder.rglob("*.*"):
         file.read_bytes()
     return folder
@@ -79,8 +82,5 @@ def _write(shape: Shape, folder: Path, *, is_numbered: bool) -> None:
         columns = {"x": lists, "y": pa.array(labels)}
         if is_numbered:
             columns["id"] = pa.array(np.arange(number * count, (number + 1) * count))
-        pa.parquet.write_table(
-            pa.table(columns),
-            folder / f"part-{number}.parquet",
-            row_group_size=count // GROUPS_IN_FILE,
-        )
+        file = folder / f"part-{number}.parquet"
+        pa.parquet.write_table(pa.table(columns), file, row_group_size=count // GROUPS_IN_FILE)

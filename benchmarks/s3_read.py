@@ -7,12 +7,11 @@ machine. Each epoch fetches all files, or only the first one does, with `read.lo
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 from contextlib import ExitStack
+from dataclasses import asdict
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,13 +22,12 @@ from benchmarks.measure import (
     Sample,
     Samples,
     Target,
-    in_turn,
-    options_in,
-    parser_of,
+    parse_options,
+    parser_for,
     publish,
+    run_sides,
 )
-from benchmarks.plain.case import list_cases
-from benchmarks.processes import output_of
+from benchmarks.processes import run_module
 from tests.s3 import S3Server
 
 if TYPE_CHECKING:
@@ -38,89 +36,89 @@ if TYPE_CHECKING:
     from benchmarks.plain.case import Case
 
 FORMATS = ("parquet", "jpeg")
-LEAST = 0.7
+MIN_RATIO = 0.7
 LOCAL_CACHE = "20Gi"
-BUCKET, KEPT = "bucket", "bucket, localCache"
+BUCKET, CACHED = "bucket", "bucket, localCache"
+LOADER = "streamed, 2 CPUs"
 TIMEOUT_SECONDS = 1_800
 
 
 def main() -> None:
     """Measure both formats."""
-    parser = parser_of(__doc__)
-    parser.add_argument("--megabytes", type=int, nargs="+", default=[100], help="of the files")
-    asked = parser.parse_args()
-    given = options_in(asked)
-    sizes = [10] if given.quick else asked.megabytes
-    made = [stored.cases(form, size, given.cache) for size in sizes for form in FORMATS]
-    cases = list(chain.from_iterable(made))
+    parser = parser_for(__doc__)
+    parser.add_argument("--megabytes", type=int, nargs="+", default=[100], help="file sizes")
+    options = parse_options(parser)
+    cases = [
+        case
+        for megabytes in ([10] if options.quick else options.megabytes)
+        for form in FORMATS
+        for case in stored.cases(form, megabytes, options.cache)
+    ]
     with ExitStack() as stack:
         server = S3Server(Path(stack.enter_context(tempfile.TemporaryDirectory())))
         server.start()
         stack.callback(server.kill)
-        places = put(server, cases)
+        addresses = upload(server, cases)
         sides = {
-            "disk": partial(read, cases, {case.folder: case.folder for case in cases}, {}),
-            BUCKET: partial(read, cases, places, server.environment),
-            KEPT: partial(read, cases, places, server.environment, local_cache=LOCAL_CACHE),
+            "disk": partial(read, cases, None, {}),
+            BUCKET: partial(read, cases, addresses, server.environment),
+            CACHED: partial(read, cases, addresses, server.environment, local_cache=LOCAL_CACHE),
         }
-        samples = in_turn(sides, given)
-    publish("s3_read", [each for case in cases for each in compare(case, samples)], samples, given)
+        samples = run_sides(sides, options)
+    figures = [figure for case in cases for figure in compare(case, samples)]
+    publish("s3_read", figures, samples, options)
 
 
-def put(server: S3Server, cases: Sequence[Case]) -> dict[str, str]:
-    """Put the files of all cases into a bucket; return the address of each folder."""
+def upload(server: S3Server, cases: Sequence[Case]) -> dict[str, str]:
+    """Copy the files of all cases to a new bucket; return the address of each folder."""
     bucket = server.make_bucket()
-    found = {}
+    addresses = {}
     for folder in sorted({case.folder for case in cases}):
         shutil.copytree(folder, server.folder_of(bucket) / Path(folder).name)
-        found[folder] = f"s3://{bucket}/{Path(folder).name}"
-    return found
+        addresses[folder] = f"s3://{bucket}/{Path(folder).name}"
+    return addresses
 
 
 def compare(case: Case, samples: Samples) -> list[Figure]:
-    """Return the lines of a case."""
+    """Return the figures of a case."""
     figures = []
-    for which in RATES:
-        title, target = f"{case.name}, {which}", Target("ratio", ">=", LEAST)
+    for rate in RATES:
+        title, target = f"{case.name}, {rate}", Target("ratio", ">=", MIN_RATIO)
         disk = samples.of("disk", title)
-        figures += [Figure(f"{title}: disk", "rows/s", disk)]
+        figures.append(Figure(f"{title}: disk", "rows/s", disk))
         figures += [
             Figure(f"{title}: {side}", "rows/s", samples.of(side, title), ("disk", disk), target)
-            for side in (BUCKET, KEPT)
+            for side in (BUCKET, CACHED)
         ]
     return figures
 
 
 def read(
     cases: Sequence[Case],
-    places: Mapping[str, str],
+    addresses: Mapping[str, str] | None,
     environment: Mapping[str, str],
     folder: Path,
     *,
     local_cache: str = "",
 ) -> Sample:
-    """Take the batches of all cases from where their folders lie; return the rates."""
-    options = {
-        "listed": list_cases(cases),
+    """Take all batches of all cases; return the rates."""
+    arguments = {
+        "cases": [asdict(case) for case in cases],
         "folder": folder,
         "epochs": EPOCHS,
-        "places": places,
+        "loaders": [LOADER],
+        "addresses": addresses,
         "local_cache": local_cache,
     }
-    text = output_of(
-        "benchmarks.ours.from_places",
+    times = run_module(
+        "benchmarks.ours.loading",
         folder,
-        options,
+        arguments,
         environment=environment,
         timeout_seconds=TIMEOUT_SECONDS,
     )
-    found = json.loads(text)
     return {
-        f"{case.name}, {which}": rate
+        f"{case.name}, {name}": rate
         for case in cases
-        for which, rate in rates_of(found[case.name], case.batch_size).items()
+        for name, rate in rates_of(times[case.name][LOADER], case.batch_size).items()
     }
-
-
-if __name__ == "__main__":
-    main()

@@ -29,20 +29,17 @@ def sort_by_label(folder: Path) -> None:
 
 
 def main() -> None:
-    """Train the sample of the README once with each mode, and print its last accuracy."""
-    spec = yaml.safe_load(SAMPLE.read_text(encoding="utf-8"))["spec"]
+    """Train the sample of the README once with each mode, and print its last metrics."""
+    sample = yaml.safe_load(SAMPLE.read_text(encoding="utf-8"))["spec"]
     for mode in MODES:
-        with tempfile.TemporaryDirectory() as folder:
-            home = Path(folder)
-            write_digits(Disk(home))
-            sort_by_label(home / "digits" / "train")
-            asked = copy.deepcopy(spec)
-            del asked["data"]["datasets"]["train"]["shuffle"]
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            write_digits(Disk(folder))
+            sort_by_label(folder / "digits" / "train")
+            spec = copy.deepcopy(sample)
+            dataset = spec["data"]["datasets"]["train"]
+            del dataset["shuffle"]
             if mode:
-                asked["data"]["datasets"]["train"]["shuffle"] = {"mode": mode}
-            run = trainingrun.train(home, asked)
+                dataset["shuffle"] = {"mode": mode}
+            run = trainingrun.train(folder, spec)
             print(f"{mode or 'default'}: {run.result['metrics']}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

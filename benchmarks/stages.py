@@ -17,73 +17,72 @@ _READY = '{.object.status.conditions[?(@.type=="Ready")].status}'
 _POD = "-ojsonpath={.type} {.object.metadata.name} " + _READY + '{"\\n"}'
 _PHASE = '-ojsonpath={.status.phase}{"\\n"}'
 _EVENTS = ("ADDED", "MODIFIED", "DELETED")
-_FIRST_SECONDS = 30.0
+_FIRST_EVENT_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
-class Seen:
-    """An event of a Pod.
+class PodEvent:
+    """An event of a Pod; `time` is in seconds since 1970."""
 
-    Args:
-        at: seconds since 1970.
-    """
-
-    at: float
+    time: float
     pod: str
-    is_gone: bool
+    is_deleted: bool
     is_ready: bool
 
 
 @dataclass(frozen=True)
 class Stages:
-    """Both watches of a RayCluster's Pods and of a TrainingRun."""
+    """Watches of the Pods of a RayCluster and of the phase of a TrainingRun."""
 
     pods: Watch
     phases: Watch
 
     def ready(self) -> frozenset[str]:
         """Return the names of the Pods that are ready now."""
-        ready: set[str] = set()
-        for seen in self._seen():
-            is_ready = not seen.is_gone and seen.is_ready
-            ready = ready | {seen.pod} if is_ready else ready - {seen.pod}
-        return frozenset(ready)
+        last = {event.pod: event for event in self._events()}
+        return frozenset(
+            pod for pod, event in last.items() if event.is_ready and not event.is_deleted
+        )
 
-    def gone_at(self, names: frozenset[str]) -> float | None:
-        """Return when the last of these Pods was gone; None while one is there."""
-        gone = {seen.pod: seen.at for seen in self._seen() if seen.is_gone and seen.pod in names}
-        return max(gone.values()) if set(gone) == names else None
+    def deleted_at(self, names: frozenset[str]) -> float | None:
+        """Return when the last of these Pods was deleted; None while one of them exists."""
+        times = {
+            event.pod: event.time
+            for event in self._events()
+            if event.is_deleted and event.pod in names
+        }
+        return max(times.values()) if set(times) == names else None
 
     def ready_at(self, count: int, besides: frozenset[str]) -> float | None:
-        """Return when so many Pods were ready first that are none of those; None before."""
+        """Return when `count` Pods other than `besides` had become ready; None before."""
         ready: set[str] = set()
-        for seen in self._seen():
-            if seen.is_ready and seen.pod not in besides:
-                ready.add(seen.pod)
+        for event in self._events():
+            if event.is_ready and event.pod not in besides:
+                ready.add(event.pod)
             if len(ready) >= count:
-                return seen.at
+                return event.time
         return None
 
     def phase_at(self, phase: str, after: float) -> float | None:
-        """Return when the run was in that phase first after a time; None where it was not."""
-        found = (at for at, line in list(self.phases.lines) if line == phase and at >= after)
-        return next(found, None)
+        """Return when the run first had a phase after a time; None if it did not."""
+        times = (time for time, line in list(self.phases.lines) if line == phase and time >= after)
+        return next(times, None)
 
-    def _seen(self) -> Iterator[Seen]:
-        """Yield what the watch of Pods told; kubectl may say something of itself in between."""
-        for at, line in list(self.pods.lines):
-            # A Pod without conditions has no third word: nobody has looked at it yet.
-            event, *told = line.split(" ")
-            if event in _EVENTS and told:
-                yield Seen(at, told[0], event == "DELETED", told[1:] == ["True"])
+    def _events(self) -> Iterator[PodEvent]:
+        """Yield the events of Pods, without other messages of kubectl."""
+        for time, line in list(self.pods.lines):
+            # A Pod without conditions has no third word.
+            event, *words = line.split(" ")
+            if event in _EVENTS and words:
+                yield PodEvent(time, words[0], event == "DELETED", words[1:] == ["True"])
 
 
 @contextmanager
 def watch_stages(runs: Runs, name: str) -> Iterator[Stages]:
-    """Watch the Pods of the shared cluster and, where there is one, the TrainingRun of a name."""
+    """Watch the Pods of the shared cluster and the TrainingRun with this name, if there is one."""
     label = f"-lray.io/cluster={runs.release}"
     pods = ("get", "pods", label, "-w", "--output-watch-events", _POD)
     phases = ("get", "trun", name, "-w", _PHASE)
-    with runs.follow(*pods) as of_pods, runs.follow(*phases) as of_run:
-        assert wait_for(lambda: bool(of_pods.lines), _FIRST_SECONDS)
-        yield Stages(of_pods, of_run)
+    with runs.follow(*pods) as pod_watch, runs.follow(*phases) as phase_watch:
+        assert wait_for(lambda: bool(pod_watch.lines), _FIRST_EVENT_SECONDS)
+        yield Stages(pod_watch, phase_watch)

@@ -13,16 +13,15 @@ from benchmarks.plain.case import Case
 from tests.builders_data import encode_jpeg, make_photo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 MEGABYTE = 2**20
 ROWS_IN_BATCH, PICTURES_IN_BATCH = 1024, 64
 FEATURES, CSV_COLUMNS = 64, 16
 CSV_ROW_BYTES = 126
-# Pictures are stored a little larger than they are wanted; so many different ones.
+# Images are stored larger than they are decoded; number of different images.
 STORED_SIZE, PICTURES = 256, 64
-# Of the heavy work: some 5 us of a core for a row of a table, 2 ms for a picture.
+# Rounds of heavy work, about 5 us of a core for a table row and 2 ms for an image.
 ROUNDS = {"parquet": 60, "csv": 200, "jpeg": 2}
 FORMATS = tuple(ROUNDS)
 
@@ -30,15 +29,17 @@ FORMATS = tuple(ROUNDS)
 def cases(form: str, megabytes: int, cache: Path) -> list[Case]:
     """Return the cheap and the heavy case of a format; the files are in the page cache.
 
-    megabytes: of the files, about; of parquet in memory.
+    Args:
+        form: key of FORMATS.
+        megabytes: approximate size of the files; for Parquet, of the rows in memory.
+        cache: folder for all files.
     """
-    folder, batch_size = _MAKERS[form](megabytes, cache), ROWS_IN_BATCH
-    if form == "jpeg":
-        batch_size = PICTURES_IN_BATCH
-    works = {"cheap": 0, "heavy": ROUNDS[form]}
+    writers = {"parquet": _parquet, "csv": _csv, "jpeg": _jpeg}
+    folder = str(writers[form](megabytes, cache))
+    batch_size = PICTURES_IN_BATCH if form == "jpeg" else ROWS_IN_BATCH
     return [
-        Case(f"{form}, {megabytes} MB, {name}", form, str(folder), batch_size, rounds)
-        for name, rounds in works.items()
+        Case(f"{form}, {megabytes} MB, {name}", form, folder, batch_size, rounds)
+        for name, rounds in (("cheap", 0), ("heavy", ROUNDS[form]))
     ]
 
 
@@ -60,18 +61,11 @@ def _jpeg(megabytes: int, cache: Path) -> Path:
         ]
         rounds = max(1, round(megabytes * MEGABYTE / sum(map(len, photos))))
         for number in range(rounds * PICTURES):
-            at = folder / str(number % rows.CLASSES)
-            at.mkdir(exist_ok=True)
-            (at / f"{number:06}.jpg").write_bytes(photos[number % PICTURES])
+            target = folder / str(number % rows.CLASSES)
+            target.mkdir(exist_ok=True)
+            (target / f"{number:06}.jpg").write_bytes(photos[number % PICTURES])
 
     return rows.write_once(cache / f"jpeg-{megabytes}", write)
-
-
-_MAKERS: dict[str, Callable[[int, Path], Path]] = {
-    "parquet": _parquet,
-    "csv": _csv,
-    "jpeg": _jpeg,
-}
 
 
 def _batches_in_file(megabytes: int, row_bytes: int) -> int:
@@ -80,9 +74,9 @@ def _batches_in_file(megabytes: int, row_bytes: int) -> int:
 
 def _write_csv(folder: Path, count: int) -> None:
     random = np.random.default_rng(0)
-    for number in range(rows.FILES):
+    for file in range(rows.FILES):
         # x has shape (rows of the file, columns)
         x = random.standard_normal((count, CSV_COLUMNS)).round(4)
-        columns = {f"c{place:02}": x[:, place] for place in range(CSV_COLUMNS)}
+        columns = {f"c{number:02}": x[:, number] for number in range(CSV_COLUMNS)}
         table = pa.table({**columns, "y": random.integers(0, rows.CLASSES, count)})
-        pyarrow.csv.write_csv(table, folder / f"part-{number}.csv")
+        pyarrow.csv.write_csv(table, folder / f"part-{file}.csv")

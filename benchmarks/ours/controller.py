@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 KEY_SECRET = "benchmark-key"
-_TICKS = os.sysconf("SC_CLK_TCK")
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _READY_SECONDS = 60
 
 
 @contextlib.asynccontextmanager
 async def run_controller(kubeconfig: Path, namespace: str, log: Path) -> AsyncIterator[Process]:
-    """Run the controller; it has listed everything when the block begins."""
+    """Run the controller; the block begins when it has listed all objects."""
     health, progress = pick_ports(2)
     settings = {
         "NAMESPACE": namespace,
@@ -40,7 +40,7 @@ async def run_controller(kubeconfig: Path, namespace: str, log: Path) -> AsyncIt
         "PROGRESS_URL": f"http://127.0.0.1:{progress}",
         "KEY_SECRET": KEY_SECRET,
     }
-    environment = {f"TRAINSHED_CONTROLLER_{name}": text for name, text in settings.items()}
+    environment = {f"TRAINSHED_CONTROLLER_{name}": value for name, value in settings.items()}
     with log.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "trainshed_controller"],
@@ -60,7 +60,15 @@ async def run_controller(kubeconfig: Path, namespace: str, log: Path) -> AsyncIt
 
 @dataclass(frozen=True)
 class Process:
-    """The controller at work: where it listens, and what it costs."""
+    """A running controller.
+
+    Args:
+        pid: its process.
+        namespace: that it watches.
+        health: port of health checks and metrics.
+        progress: port of snapshots.
+        session: for requests to it.
+    """
 
     pid: int
     namespace: str
@@ -69,37 +77,43 @@ class Process:
     session: aiohttp.ClientSession
 
     async def is_ready(self) -> bool:
-        """Say whether it has listed everything."""
+        """Return whether it has listed all objects."""
         with contextlib.suppress(aiohttp.ClientError):
-            async with self.session.get(f"http://127.0.0.1:{self.health}/readyz") as answer:
-                return answer.status == 200
+            async with self.session.get(f"http://127.0.0.1:{self.health}/readyz") as response:
+                return response.status == 200
         return False
 
     async def counter(self, name: str) -> float:
         """Return the value of one of its metrics."""
-        async with self.session.get(f"http://127.0.0.1:{self.health}/metrics") as answer:
-            text = await answer.text()
-        found = re.search(rf"^{name} ([0-9.e+]+)$", text, re.MULTILINE)
-        assert found, f"{name} is not among the metrics"
-        return float(found[1])
+        async with self.session.get(f"http://127.0.0.1:{self.health}/metrics") as response:
+            return float(_find(rf"^{name} ([0-9.e+]+)$", await response.text()))
 
     def cpu_seconds(self) -> float:
-        """Return the processor time it has used, all of it."""
+        """Return the CPU time that it has used."""
         # proc(5): fields 14 and 15 are utime and stime, in ticks
         stat = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(stat[11]) + int(stat[12])) / _TICKS
+        return (int(stat[11]) + int(stat[12])) / _TICKS_PER_SECOND
 
     def resident_megabytes(self) -> float:
-        """Return the memory that it holds now."""
+        """Return its resident memory."""
         status = Path(f"/proc/{self.pid}/status").read_text()
-        found = re.search(r"^VmRSS:\s+(\d+) kB", status, re.MULTILINE)
-        assert found
-        return int(found[1]) / 1024
+        return int(_find(r"^VmRSS:\s+(\d+) kB", status)) / 1024
+
+
+def _find(pattern: str, text: str) -> str:
+    """Return the first group of a pattern that a line of the text matches."""
+    match = re.search(pattern, text, re.MULTILINE)
+    assert match, f"no line matches {pattern}"
+    return match[1]
 
 
 @dataclass
-class Stream:
-    """A driver's snapshots, without the driver."""
+class SnapshotStream:
+    """Posts the snapshots of one run's driver.
+
+    Attributes:
+        posted: when the snapshot of each step was posted, seconds since 1970.
+    """
 
     controller: Process
     key: bytes
@@ -107,16 +121,15 @@ class Stream:
     uid: str
     step: int = 0
     sequence: int = 0
-    began: float = field(default_factory=time.time)
-    told_at: dict[int, float] = field(default_factory=dict)
-    """When each step was told, seconds since 1970."""
+    started: float = field(default_factory=time.time)
+    posted: dict[int, float] = field(default_factory=dict)
 
-    async def tell(self, *, ended: bool = False) -> None:
-        """Post where training stands, or that it has ended well."""
+    async def post(self, *, ended: bool = False) -> None:
+        """Post a snapshot ten steps after the last one, or one of a successful end."""
         now = time.time()
         self.step, self.sequence = self.step + 10, self.sequence + 1
-        self.told_at[self.step] = now
-        told = Snapshot(
+        self.posted[self.step] = now
+        snapshot = Snapshot(
             attempt=1,
             time=now,
             sequence=self.sequence,
@@ -124,15 +137,13 @@ class Stream:
             outcome="Succeeded" if ended else None,
             exit_code=0 if ended else None,
             progress=Progress(time=now, epoch=1, epochs=1, step=self.step, steps=9999, loss=0.5),
-            seconds=Seconds(training=now - self.began),
+            seconds=Seconds(training=now - self.started),
             result="result.json" if ended else None,
         )
-        namespace = self.controller.namespace
-        path = progress_path(namespace, self.name, self.uid, 1)
-        token = progress_token(self.key, namespace, self.name, self.uid, 1)
+        run = (self.controller.namespace, self.name, self.uid, 1)
         async with self.controller.session.post(
-            f"http://127.0.0.1:{self.controller.progress}{path}",
-            data=told.to_payload(),
-            headers={"Authorization": f"Bearer {token}"},
-        ) as answer:
-            assert answer.status == 200, await answer.text()
+            f"http://127.0.0.1:{self.controller.progress}{progress_path(*run)}",
+            data=snapshot.to_payload(),
+            headers={"Authorization": f"Bearer {progress_token(self.key, *run)}"},
+        ) as response:
+            assert response.status == 200, await response.text()

@@ -1,5 +1,7 @@
 """Trains the MLP and measures the epochs."""
 
+from typing import Any
+
 from ray.train.torch import prepare_model
 from torch.nn import functional as F
 
@@ -8,13 +10,10 @@ from benchmarks.plain.clock import EpochClock
 from benchmarks.plain.model import build_mlp, build_optimizer
 
 
-def train(config: dict[str, object]) -> None:
-    """Train `config["hidden"]` wide on `config["features"]` numbers a row."""
-    hidden, features = config["hidden"], config["features"]
-    assert isinstance(hidden, list)
-    assert isinstance(features, int)
+def train(config: dict[str, Any]) -> None:
+    """Train layers of `config["hidden"]` on rows of `config["features"]` numbers."""
     run = trainshed.current()
-    model = prepare_model(build_mlp(features, hidden, 10))
+    model = prepare_model(build_mlp(config["features"], config["hidden"], 10))
     run.track(model, build_optimizer(model))
     clock = EpochClock()
     for _ in run.epochs():
@@ -23,4 +22,4 @@ def train(config: dict[str, object]) -> None:
                 loss = F.cross_entropy(model(batch["x"]), batch["y"])
             run.backward_step(loss)
             run.log(loss=loss)
-    clock.write(str(config["out"]))
+    clock.write(config["out"])

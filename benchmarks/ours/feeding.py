@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -41,44 +41,32 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.batch_layout import BatchLayout
     from trainshed.data.sampler.dataset_plan import DatasetPlan
 
-# More than any of these datasets needs: which cache there is is always asked for.
-ROOM = CacheMemory(2**40, 2**40, nodes=(WorkerNode(1, 2**40, 2**40),))
-
-
-@dataclass(frozen=True)
-class Nodes:
-    """A Ray of this machine that this process has joined.
-
-    Args:
-        address: of its head.
-    """
-
-    address: str
-
-    def join_anew(self) -> None:
-        """Join it as a new job, with processes of its own; the one before is over."""
-        ray.shutdown()
-        _join(self.address)
+# More than any dataset here needs, so that no plan is limited by memory.
+AMPLE_MEMORY = CacheMemory(2**40, 2**40, nodes=(WorkerNode(1, 2**40, 2**40),))
 
 
 @contextmanager
-def nodes(labels: Sequence[str], store_bytes: int) -> Iterator[Nodes]:
-    """Run a Ray with a node for each label on this machine, the first its head, and join it."""
+def start_ray(labels: Sequence[str], store_bytes: int) -> Iterator[str]:
+    """Run Ray with one node for each label `side` and connect to it; yield the head's address."""
     cluster = Cluster()
     for number, label in enumerate(labels):
-        arguments = {"num_cpus": 2, "object_store_memory": store_bytes, "labels": {"side": label}}
-        if not number:
-            arguments["include_dashboard"] = False
-        cluster.add_node(wait=True, **arguments)
-    _join(cluster.address)
+        options = {"num_cpus": 2, "object_store_memory": store_bytes, "labels": {"side": label}}
+        cluster.add_node(wait=True, **options, **({} if number else {"include_dashboard": False}))
+    connect(cluster.address)
     try:
-        yield Nodes(cluster.address)
+        yield cluster.address
     finally:
         ray.shutdown()
         cluster.shutdown()  # type: ignore[no-untyped-call]
 
 
-def plan_of(  # noqa: PLR0913 - what a spec says of a dataset, and what is measured of it
+def connect(address: str) -> None:
+    """Connect this process to Ray as a new job with new processes; ends the job before it."""
+    ray.shutdown()
+    ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+
+
+def make_plan(  # noqa: PLR0913 - the fields of a dataset, and what is measured of it
     name: str,
     data: Path,
     row_bytes: float,
@@ -87,7 +75,7 @@ def plan_of(  # noqa: PLR0913 - what a spec says of a dataset, and what is measu
     cache: str = "none",
     transforms: Sequence[JsonValue] = (),
 ) -> DatasetPlan:
-    """Return the plan of a dataset of a folder."""
+    """Return the plan of a dataset of Parquet files in a folder."""
     spec = DatasetSpec.model_validate(
         {
             "read": {"format": "parquet", "path": str(data)},
@@ -98,57 +86,60 @@ def plan_of(  # noqa: PLR0913 - what a spec says of a dataset, and what is measu
     )
     source = open_source(Disk(data), (), f"spec.data.datasets.{name}.read")
     measured = Measured(row_bytes, keeps_rows=True)
-    return plan_dataset(name, spec, source, measured, ROOM, 1)
+    return plan_dataset(name, spec, source, measured, AMPLE_MEMORY, 1)
 
 
-def pass_of(plan: DatasetPlan, world_size: int, batch_size: int, **at: int) -> EpochPass:
-    """Return a pass of training over a dataset; `at` has epoch, epochs, first step and group."""
+def make_pass(  # noqa: PLR0913 - the fields of a pass
+    plan: DatasetPlan,
+    world_size: int,
+    batch_size: int,
+    *,
+    epoch: int = 0,
+    first_step: int = 0,
+    group: int = 0,
+    epochs: int | None = None,
+) -> EpochPass:
+    """Return a training pass over a dataset."""
     return EpochPass(
         plan.name,
         "train",
-        at.get("epoch", 0),
-        at.get("first_step", 0),
+        epoch,
+        first_step,
         world_size,
         batch_size,
         seed=0,
-        group=at.get("group", 0),
-        epochs=at.get("epochs"),
+        group=group,
+        epochs=epochs,
     )
 
 
-def steps_of(plan: DatasetPlan, at: EpochPass) -> BatchLayout:
-    """Return the steps of a pass over what is in the files."""
-    return steps_for(plan, at, int(plan.counts.sum()))
+def make_layout(plan: DatasetPlan, epoch_pass: EpochPass) -> BatchLayout:
+    """Return the steps of a pass over all rows of the files."""
+    return steps_for(plan, epoch_pass, int(plan.counts.sum()))
 
 
-def feed(
-    plans: Sequence[DatasetPlan], labels: tuple[tuple[str, str], ...] = (), ranks: int = 4
-) -> Coordinator:
-    """Start a coordinator that feeds datasets with one CPU; it has imported all that it needs."""
+def start_coordinator(plans: Sequence[DatasetPlan], ranks: int = 4) -> Coordinator:
+    """Start a coordinator that serves datasets with one CPU; it has finished its imports."""
+    read = {"read": {"format": "parquet", "path": "here"}}
     spec = TrainingRunSpec.model_validate(
         {
-            "train": "nobody:trains",
+            "train": "unused:train",
             "epochs": 1,
             "batchSize": ranks,
             "workers": {"count": ranks},
-            "data": {
-                "datasets": {
-                    plan.name: {"read": {"format": "parquet", "path": "here"}} for plan in plans
-                }
-            },
+            "data": {"datasets": {plan.name: read for plan in plans}},
         }
     )
     client = coordinator.start(spec, time.time())
-    named = {plan.name: plan for plan in plans}
-    client.feed(named, ExecutionLimits(1, labels), Means(1, ranks))
+    client.feed({plan.name: plan for plan in plans}, ExecutionLimits(1, ()), Means(1, ranks))
     return client
 
 
 class Rank:
-    """A worker that takes its batches and does nothing with them; all of them are on one node.
+    """A worker that takes its batches without training on them.
 
     Args:
-        rank: which one.
+        rank: rank of the worker.
     """
 
     def __init__(self, rank: int) -> None:
@@ -158,61 +149,57 @@ class Rank:
         self._feeds: dict[tuple[ActorHandle[Any], str], Feed] = {}
         keep_freed_memory()
 
-    def ready(self) -> None:
-        """Be there: all is imported."""
+    def wait_for_imports(self) -> None:
+        """Return when the imports of this actor have finished."""
 
     def begin(
-        self, plan: DatasetPlan, at: EpochPass, handle: ActorHandle[Any], steps: int
+        self, plan: DatasetPlan, epoch_pass: EpochPass, handle: ActorHandle[Any], steps: int
     ) -> float:
-        """Take the first batches of a pass and stay in it; return when the last one came.
+        """Take the first batches of a pass, without ending it; return the time of the last one.
 
         Returns:
             Seconds since 1970.
         """
-        self._batches = self._open(plan, at, handle)
+        self._batches = self._open(plan, epoch_pass, handle)
         for _ in range(steps):
             next(self._batches)
         return time.time()
 
-    def leave(self) -> None:
-        """Take no more of the pass that was begun."""
+    def stop(self) -> None:
+        """End the pass of `begin`."""
         if self._batches:
             self._batches.close()
         self._batches = None
 
-    def epochs(
-        self, plan: DatasetPlan, at: EpochPass, handle: ActorHandle[Any], pause: float
+    def measure_epochs(
+        self, plan: DatasetPlan, epoch_pass: EpochPass, handle: ActorHandle[Any], pause: float
     ) -> list[dict[str, float]]:
-        """Read all epochs of a run from the first one on, with a feed of its own.
-
-        Returns:
-            Their times.
-        """
-        clock, feed = EpochClock(), self._feed(plan, handle)
-        for epoch in range(at.epochs or 1):
-            for _ in clock.batches(feed.batches(replace(at, epoch=epoch))):
+        """Take all epochs with a new feed, `pause` seconds after each batch; return their times."""
+        clock, feed = EpochClock(), self._make_feed(plan, handle)
+        for epoch in range(epoch_pass.epochs or 1):
+            for _ in clock.batches(feed.batches(replace(epoch_pass, epoch=epoch))):
                 time.sleep(pause)
         return clock.epochs
 
-    def count(self, plan: DatasetPlan, at: EpochPass, handle: ActorHandle[Any]) -> int:
-        """Read a pass to its end; return the rows that this rank had."""
-        return sum(batch.rows for batch in self._open(plan, at, handle))
+    def count_rows(self, plan: DatasetPlan, epoch_pass: EpochPass, handle: ActorHandle[Any]) -> int:
+        """Take a whole pass; return the number of rows of this rank."""
+        return sum(batch.rows for batch in self._open(plan, epoch_pass, handle))
 
     def _open(
-        self, plan: DatasetPlan, at: EpochPass, handle: ActorHandle[Any]
+        self, plan: DatasetPlan, epoch_pass: EpochPass, handle: ActorHandle[Any]
     ) -> Prefetched[Batch]:
         key = (handle, plan.name)
         if key not in self._feeds:
-            self._feeds[key] = self._feed(plan, handle)
-        return self._feeds[key].batches(at)
+            self._feeds[key] = self._make_feed(plan, handle)
+        return self._feeds[key].batches(epoch_pass)
 
-    def _feed(self, plan: DatasetPlan, handle: ActorHandle[Any]) -> Feed:
-        fed = RemoteSource(plan, handle, self._rank)
-        return Feed(plan, fed, self._rank, uncounted=fed)
+    def _make_feed(self, plan: DatasetPlan, handle: ActorHandle[Any]) -> Feed:
+        source = RemoteSource(plan, handle, self._rank)
+        return Feed(plan, source, self._rank, uncounted=source)
 
 
-def ranks_on(sides: Sequence[str]) -> list[ActorHandle[Rank]]:
-    """Start a rank for each label of a node; all of them are there."""
+def start_ranks(sides: Sequence[str]) -> list[ActorHandle[Rank]]:
+    """Start one rank on each of these nodes, named by their label, and wait for their imports."""
     actor = ray.remote(Rank)
     ranks = [
         cast(
@@ -221,53 +208,43 @@ def ranks_on(sides: Sequence[str]) -> list[ActorHandle[Rank]]:
         )
         for number, side in enumerate(sides)
     ]
-    ray.get([rank.ready.remote() for rank in ranks])
+    ray.get([rank.wait_for_imports.remote() for rank in ranks])
     return ranks
 
 
-def first_batches(
-    ranks: Sequence[ActorHandle[Rank]], plan: DatasetPlan, at: EpochPass, client: Coordinator
-) -> float:
-    """Return when all ranks had their first batch of a pass, seconds since 1970."""
-    came = [rank.begin.remote(plan, at, handle_of(client), 1) for rank in ranks]
-    return float(max(ray.get(came)))
-
-
-def epochs(
+def wait_for_first(
     ranks: Sequence[ActorHandle[Rank]],
     plan: DatasetPlan,
-    at: EpochPass,
+    epoch_pass: EpochPass,
+    client: Coordinator,
+) -> float:
+    """Return when all ranks had the first batch of a pass, seconds since 1970."""
+    times = [rank.begin.remote(plan, epoch_pass, handle_of(client), 1) for rank in ranks]
+    return float(max(ray.get(times)))
+
+
+def measure_epochs(
+    ranks: Sequence[ActorHandle[Rank]],
+    plan: DatasetPlan,
+    epoch_pass: EpochPass,
     client: Coordinator,
     pause: float,
 ) -> list[list[dict[str, float]]]:
-    """Return the times of all epochs of each rank."""
-    coming = [rank.epochs.remote(plan, at, handle_of(client), pause) for rank in ranks]
-    found: list[list[dict[str, float]]] = ray.get(coming)
-    return found
+    """Return the epoch times of each rank."""
+    arguments = (plan, epoch_pass, handle_of(client), pause)
+    times: list[list[dict[str, float]]] = ray.get(
+        [rank.measure_epochs.remote(*arguments) for rank in ranks]
+    )
+    return times
 
 
-def leave(ranks: Sequence[ActorHandle[Rank]]) -> None:
-    """Let ranks take no more."""
-    ray.get([rank.leave.remote() for rank in ranks])
+def stop(ranks: Sequence[ActorHandle[Rank]]) -> None:
+    """End the passes that the ranks have begun."""
+    ray.get([rank.stop.remote() for rank in ranks])
 
 
-def noted(batch: dict[str, Any], folder: str) -> dict[str, Any]:
-    """Note which rows a task made; a transform that changes nothing."""
+def record_ids(batch: dict[str, Any], folder: str) -> dict[str, Any]:
+    """Return the batch unchanged; append its `id` column to a file of this process."""
     with (Path(folder) / str(os.getpid())).open("a", encoding="ascii") as file:
         file.write(" ".join(map(str, batch["id"].tolist())) + "\n")
     return batch
-
-
-def _join(address: str) -> None:
-    ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-
-
-def own_bytes(process: Path) -> int:
-    """Return the memory that is a process's own, the object store's left out.
-
-    process: its folder below /proc.
-    """
-    status = (process / "status").read_text(encoding="utf-8")
-    # proc(5): RssAnon is in kB, which are KiB
-    line = next(line for line in status.splitlines() if line.startswith("RssAnon"))
-    return int(line.split()[1]) * 1024

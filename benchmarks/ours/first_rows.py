@@ -1,39 +1,32 @@
 """Measures the time to the first batch of two ranks for each shuffle."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 
 import ray
 
 from benchmarks.ours import feeding
-from benchmarks.plain.program import start
-from benchmarks.shuffles import FED
+from benchmarks.shuffles import STREAMS
 from trainshed.coordinator.client import handle_of
 
 
 def main(*, data: str, row_bytes: int, batch_size: int) -> dict[str, float]:
-    """Measure one way after the other, each with a coordinator of its own.
+    """Return the seconds for each stream, each with its own coordinator.
 
-    The processes of data's tasks and of the ranks are there: none of them is the first to start.
+    The first stream runs once before, to start the processes of data tasks.
     """
     seconds = {}
-    with feeding.nodes(["all"], 2**30):
-        ranks = feeding.ranks_on(["all"] * 2)
-        for name, way in [("warm up", FED["none"]), *FED.items()]:
-            plan = feeding.plan_of(
-                "train", Path(data), row_bytes, shuffle=way.shuffle, cache=way.cache
+    with feeding.start_ray(["all"], 2**30):
+        ranks = feeding.start_ranks(["all"] * 2)
+        for name, stream in [("warm up", STREAMS["none"]), *STREAMS.items()]:
+            plan = feeding.make_plan(
+                "train", Path(data), row_bytes, shuffle=stream.shuffle, cache=stream.cache
             )
-            client = feeding.feed([plan])
-            began = time.time()
-            at = feeding.pass_of(plan, len(ranks), batch_size)
-            seconds[name] = feeding.first_batches(ranks, plan, at, client) - began
-            feeding.leave(ranks)
+            client = feeding.start_coordinator([plan])
+            started = time.time()
+            epoch_pass = feeding.make_pass(plan, len(ranks), batch_size)
+            seconds[name] = feeding.wait_for_first(ranks, plan, epoch_pass, client) - started
+            feeding.stop(ranks)
             ray.kill(handle_of(client))
-        del seconds["warm up"]
+    del seconds["warm up"]
     return seconds
-
-
-if __name__ == "__main__":
-    start(main)

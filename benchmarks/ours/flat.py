@@ -18,7 +18,6 @@ from ray._private.internal_api import node_stats
 
 from benchmarks.flat import STORE_BYTES
 from benchmarks.ours import feeding, many_rows
-from benchmarks.plain.program import start
 from trainshed.coordinator.client import handle_of
 from trainshed.data.sampler.dataset_plan import plan_dataset
 from trainshed.data.sampler.sizes import Measured
@@ -32,28 +31,33 @@ if TYPE_CHECKING:
     Role = Literal["worker", "coordinator", "task"]
 
 RANKS, STEP_BYTES = 2, 2**20
-SECONDS_BETWEEN_LOOKS = 0.05
+SECONDS_BETWEEN_SAMPLES = 0.05
 
 
 def main(*, folder: str, form: str, stores: tuple[int, int]) -> dict[str, float]:
-    """Measure one format."""
-    found: dict[str, float] = {}
-    with feeding.nodes(["data"], STORE_BYTES):
+    """Return peaks, seconds and spilled bytes for both sizes of a dataset.
+
+    Args:
+        folder: for the rows, which are removed afterwards.
+        form: format of the files.
+        stores: sizes of the datasets, in object stores.
+    """
+    measured: dict[str, float] = {}
+    with feeding.start_ray(["data"], STORE_BYTES):
         for size, factor in zip(("small", "large"), stores, strict=True):
-            place = Path(folder, size)
-            rows = many_rows.write_rows(place, form, factor * STORE_BYTES)
-            before = spilled()
-            started = time.perf_counter()
-            peaks = read(plan_of(size, place, form), rows)
-            found |= {f"{who}, {size}": peak for who, peak in peaks.items()}
-            found[f"seconds, {size}"] = time.perf_counter() - started
-            found[f"spilled, {size}"] = spilled() - before
-            shutil.rmtree(place)
-    return found
+            data = Path(folder, size)
+            rows = many_rows.write_rows(data, form, factor * STORE_BYTES)
+            spilled, started = spilled_bytes(), time.perf_counter()
+            peaks = measure_pass(make_plan(size, data, form), rows)
+            measured |= {f"{role}, {size}": peak for role, peak in peaks.items()}
+            measured[f"seconds, {size}"] = time.perf_counter() - started
+            measured[f"spilled, {size}"] = spilled_bytes() - spilled
+            shutil.rmtree(data)
+    return measured
 
 
-def plan_of(name: str, folder: Path, form: str) -> DatasetPlan:
-    """Return the plan of a dataset whose rows are counted as they come, where files do not."""
+def make_plan(name: str, folder: Path, form: str) -> DatasetPlan:
+    """Return the plan of a dataset; the first pass counts rows if the files do not."""
     kind = many_rows.KINDS[form]
     spec = DatasetSpec.model_validate(
         {
@@ -66,27 +70,27 @@ def plan_of(name: str, folder: Path, form: str) -> DatasetPlan:
     )
     source = open_source(Disk(folder), spec.read, f"spec.data.datasets.{name}.read")
     measured = Measured(float(kind.row_bytes), keeps_rows=True)
-    return plan_dataset(name, spec, source, measured, feeding.ROOM, RANKS, may_learn=True)
+    return plan_dataset(name, spec, source, measured, feeding.AMPLE_MEMORY, RANKS, may_learn=True)
 
 
-def read(plan: DatasetPlan, rows: int) -> dict[Role, float]:
-    """Read a pass; return the most memory that a process of each kind had for itself, in bytes."""
-    ranks = feeding.ranks_on(["data"] * RANKS)
-    client = feeding.feed([plan], ranks=RANKS)
-    at = feeding.pass_of(plan, RANKS, int(STEP_BYTES / plan.row_bytes))
-    with Watch() as watch:
+def measure_pass(plan: DatasetPlan, rows: int) -> dict[Role, float]:
+    """Take a pass of all rows; return the largest private memory of a process in each role."""
+    ranks = feeding.start_ranks(["data"] * RANKS)
+    client = feeding.start_coordinator([plan], ranks=RANKS)
+    epoch_pass = feeding.make_pass(plan, RANKS, int(STEP_BYTES / plan.row_bytes))
+    with MemoryMonitor() as monitor:
         counts: list[int] = ray.get(
-            [rank.count.remote(plan, at, handle_of(client)) for rank in ranks]
+            [rank.count_rows.remote(plan, epoch_pass, handle_of(client)) for rank in ranks]
         )
-    assert sum(counts) == rows, f"{sum(counts)} rows came of {rows}"
+    assert sum(counts) == rows, f"{sum(counts)} rows of {rows}"
     for rank in ranks:
         ray.kill(rank)
     ray.kill(handle_of(client))
-    return watch.most
+    return monitor.peaks
 
 
-def spilled() -> float:
-    """Return the bytes that the node has spilled so far."""
+def spilled_bytes() -> float:
+    """Return the bytes that the node has spilled to disk."""
     (node,) = ray.nodes()  # type: ignore[no-untyped-call]
     stats = node_stats(  # type: ignore[no-untyped-call]
         node["NodeManagerAddress"], node["NodeManagerPort"], include_memory_info=False
@@ -94,56 +98,67 @@ def spilled() -> float:
     return float(stats.store_stats.spilled_bytes_total)
 
 
-class Watch(threading.Thread):
-    """Looks at the memory of the processes of this program's Ray."""
+class MemoryMonitor(threading.Thread):
+    """Samples the memory of the Ray processes of this program, while it is entered.
+
+    Attributes:
+        peaks: largest private memory of a process in each role, in bytes.
+    """
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        self.most: dict[Role, float] = {}
-        self._ended = threading.Event()
+        self.peaks: dict[Role, float] = {}
+        self._stopped = threading.Event()
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> MemoryMonitor:
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ended.set()
+        self._stopped.set()
         self.join()
 
     def run(self) -> None:
-        """Look until told to end."""
-        while not self._ended.wait(SECONDS_BETWEEN_LOOKS):
-            for process in processes():
-                # Who has just gone is looked at no more.
+        """Sample until the block ends."""
+        while not self._stopped.wait(SECONDS_BETWEEN_SAMPLES):
+            for process in descendants():
+                # The process may have ended since it was listed.
                 with contextlib.suppress(OSError, StopIteration):
                     if role := role_of(process):
-                        self.most[role] = max(self.most.get(role, 0), feeding.own_bytes(process))
+                        self.peaks[role] = max(self.peaks.get(role, 0), private_bytes(process))
 
 
-def processes() -> list[Path]:
-    """Return what /proc has of all that this program has started, and they in turn."""
-    found, seen = [], [str(os.getpid())]
-    while seen:
-        process = seen.pop()
-        found.append(Path("/proc", process))
-        with contextlib.suppress(OSError):  # who has just gone
-            children = found[-1] / "task" / process / "children"
-            seen += children.read_text(encoding="ascii").split()
-    return found
+def descendants() -> list[Path]:
+    """Return the folders in /proc of this process and of all its descendants."""
+    folders, ids = [], [str(os.getpid())]
+    while ids:
+        process = ids.pop()
+        folders.append(Path("/proc", process))
+        with contextlib.suppress(OSError):  # the process may have ended
+            children = folders[-1] / "task" / process / "children"
+            ids += children.read_text(encoding="ascii").split()
+    return folders
 
 
 def role_of(process: Path) -> Role | None:
-    """Return what a process of Ray is here."""
-    words = (process / "cmdline").read_bytes().partition(b"\0")[0].decode()
-    name = words.removeprefix("ray::")
-    if name == words:
-        return None
-    if name.startswith("Rank"):
-        return "worker"
-    if name.startswith("Coordinator"):
-        return "coordinator"
-    return "task" if name.startswith(("Read", "IDLE")) else None
+    """Return the role of a Ray process, by its title; None for others."""
+    title = (process / "cmdline").read_bytes().partition(b"\0")[0].decode()
+    roles: dict[str, Role] = {
+        "ray::Rank": "worker",
+        "ray::Coordinator": "coordinator",
+        "ray::Read": "task",
+        "ray::IDLE": "task",
+    }
+    return next((role for start, role in roles.items() if title.startswith(start)), None)
 
 
-if __name__ == "__main__":
-    start(main)
+def private_bytes(process: Path) -> int:
+    """Return the memory that a process does not share, which excludes the object store.
+
+    Args:
+        process: its folder in /proc.
+    """
+    status = (process / "status").read_text(encoding="utf-8")
+    # proc(5): RssAnon is in kB, which are KiB
+    line = next(line for line in status.splitlines() if line.startswith("RssAnon"))
+    return int(line.split()[1]) * 1024

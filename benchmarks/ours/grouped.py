@@ -1,30 +1,25 @@
 """Measures epochs of a worker on a node without CPUs for data, which another node prepares."""
 
-from __future__ import annotations
-
 from pathlib import Path
+from typing import Any
 
 from benchmarks.ours import feeding
-from benchmarks.ours.loading import WAYS, epochs_of, prepared, start_for
-from benchmarks.plain.case import read_cases
-from benchmarks.plain.program import start
+from benchmarks.ours.loading import LOADERS, measure_epochs, prepare_run, start_for
+from benchmarks.plain.case import Case
 
 STORE_BYTES = 2**29
-APART = "streamed, 2 CPUs"
-LABELS = (("side", "data"),)
+LOADER = LOADERS["streamed, 2 CPUs"]
+DATA_NODE = (("side", "data"),)
 
 
-def main(*, listed: str, folder: str, epochs: int, pause: float) -> list[dict[str, float]]:
-    """Return the epoch times of one case, with a pause after each batch."""
-    (case,) = read_cases(listed)
-    with feeding.nodes(["train", "data"], STORE_BYTES):
-        ranks = feeding.ranks_on(["train"])
-        apart = prepared(case, case.folder, WAYS[APART], epochs, Path(folder))
-        client = start_for(apart)
-        warm = prepared(case, case.folder, WAYS[APART], 1, Path(folder))
-        epochs_of(warm, client, ranks, labels=LABELS)
-        return epochs_of(apart, client, ranks, labels=LABELS, pause=pause)
-
-
-if __name__ == "__main__":
-    start(main)
+def main(*, case: dict[str, Any], folder: str, epochs: int, pause: float) -> list[dict[str, float]]:
+    """Return the epoch times, after an epoch that starts the processes of data tasks."""
+    loaded = Case(**case)
+    with feeding.start_ray(["train", "data"], STORE_BYTES):
+        ranks = feeding.start_ranks(["train"])
+        warm_up, run = (
+            prepare_run(loaded, loaded.folder, LOADER, count, Path(folder)) for count in (1, epochs)
+        )
+        client = start_for(run)
+        measure_epochs(warm_up, client, ranks, labels=DATA_NODE)
+        return measure_epochs(run, client, ranks, labels=DATA_NODE, pause=pause)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.ours import feeding
-from benchmarks.plain.case import SIZE, Case, read_cases
-from benchmarks.plain.program import start
+from benchmarks.plain.case import SIZE, Case
+from benchmarks.trainingrun import document
 from trainshed.coordinator import start as coordinator
 from trainshed.coordinator.stage_rates import Means
 from trainshed.data.loader.data_server import ExecutionLimits
+from trainshed.data.sources.local_cache import folder_here
 from trainshed.planning.preflight import RunLocation, prepare
 from trainshed.storage.disk import Disk
 from trainshed_api.v1alpha1 import TrainingRunResource
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pydantic import JsonValue
     from ray.actor import ActorHandle
@@ -28,84 +31,76 @@ if TYPE_CHECKING:
 STORE_BYTES = 4 * 2**30
 
 
-class Way(TypedDict):
-    """How a dataset is loaded: the CPUs for data, and the cache."""
+@dataclass(frozen=True)
+class Loader:
+    """How a dataset is loaded: CPUs for data, and `cache`."""
 
     cpus: int
     cache: str
 
 
-WAYS = {
-    "by default": Way(cpus=2, cache="auto"),
-    "streamed, 1 CPU": Way(cpus=1, cache="none"),
-    "streamed, 2 CPUs": Way(cpus=2, cache="none"),
-    "cached": Way(cpus=2, cache="objects"),
+LOADERS = {
+    "by default": Loader(2, "auto"),
+    "streamed, 1 CPU": Loader(1, "none"),
+    "streamed, 2 CPUs": Loader(2, "none"),
+    "cached": Loader(2, "objects"),
 }
 
 
-def dataset_of(case: Case, path: str, cache: str, local_cache: str = "") -> dict[str, JsonValue]:
-    """Return a case's part of a spec.
+def make_dataset(case: Case, path: str, cache: str, local_cache: str = "") -> dict[str, JsonValue]:
+    """Return a dataset of a spec.
 
     Args:
-        case: the files and the work.
-        path: of the files, wherever they lie.
-        cache: of the rows.
-        local_cache: of the files; empty for none.
+        case: files and the work on their rows.
+        path: folder or address of the files.
+        cache: of the dataset.
+        local_cache: `read.localCache`; empty for none.
     """
-    column = "x"
+    column, form = "x", case.format
     first: list[JsonValue] = []
-    if case.format == "jpeg":
-        column = "image"
+    if form == "jpeg":
+        column, form = "image", "images"
         first = [{"use": "trainshed.transforms:decode_image", "options": {"size": SIZE}}]
-    elif case.format == "csv":
-        first = [{"use": "benchmarks.ours.worked:stacked"}]
-    doing: JsonValue = {"column": column, "rounds": case.rounds}
-    form = "images" if case.format == "jpeg" else case.format
-    kept: dict[str, JsonValue] = {"localCache": local_cache} if local_cache else {}
+    elif form == "csv":
+        first = [{"use": "benchmarks.ours.transforms:stack_columns"}]
+    work: JsonValue = {"column": column, "rounds": case.rounds}
+    cached_files: dict[str, JsonValue] = {"localCache": local_cache} if local_cache else {}
     return {
-        "read": {"format": form, "path": path, **kept},
-        "transforms": [*first, {"use": "benchmarks.ours.worked:worked", "options": doing}],
+        "read": {"format": form, "path": path, **cached_files},
+        "transforms": [*first, {"use": "benchmarks.ours.transforms:apply_work", "options": work}],
         "shuffle": {"mode": "none"},
         "cache": cache,
     }
 
 
-def prepared(  # noqa: PLR0913 - a case, and what a spec says of it
-    case: Case, path: str, way: Way, epochs: int, folder: Path, *, local_cache: str = ""
+def prepare_run(  # noqa: PLR0913 - a case, and the fields of its spec
+    case: Case, path: str, loader: Loader, epochs: int, folder: Path, *, local_cache: str = ""
 ) -> Prepared:
-    """Return a run over a case's files, found in order as every run is.
+    """Return a run over the files of a case, after the checks that every run passes.
 
     Args:
-        case: the files and the work.
-        path: of the files, wherever they lie.
-        way: how they are loaded.
+        case: files and the work on their rows.
+        path: folder or address of the files.
+        loader: how they are loaded.
         epochs: of the run.
-        folder: what it would write into.
-        local_cache: of the files that a node keeps; empty for none.
+        folder: storage of the run.
+        local_cache: `read.localCache`; empty for none.
     """
-    data: JsonValue = {
-        "cpus": way["cpus"],
-        "datasets": {"train": dataset_of(case, path, way["cache"], local_cache)},
-    }
-    spec: JsonValue = {
+    spec: dict[str, JsonValue] = {
         "train": "benchmarks.ours.epochs:train",
         "epochs": epochs,
         "batchSize": case.batch_size,
-        "data": data,
+        "data": {
+            "cpus": loader.cpus,
+            "datasets": {"train": make_dataset(case, path, loader.cache, local_cache)},
+        },
         "workers": {"count": 1, "resources": {"cpu": 1}},
     }
-    document = {
-        "apiVersion": "trainshed.dev/v1alpha1",
-        "kind": "TrainingRun",
-        "metadata": {"name": "benchmark"},
-        "spec": spec,
-    }
-    return prepare(
-        TrainingRunResource.model_validate(document), RunLocation(Disk(folder), in_cluster=True)
-    )
+    run = TrainingRunResource.model_validate(document(spec))
+    return prepare(run, RunLocation(Disk(folder), in_cluster=True))
 
 
-def epochs_of(
+def measure_epochs(
     run: Prepared,
     client: Coordinator,
     ranks: Sequence[ActorHandle[feeding.Rank]],
@@ -113,20 +108,20 @@ def epochs_of(
     labels: tuple[tuple[str, str], ...] = (),
     pause: float = 0.0,
 ) -> list[dict[str, float]]:
-    """Feed ranks all epochs of a run; return the times of the first of them.
+    """Have the ranks take all epochs of a run; return the epoch times of the first rank.
 
     Args:
         run: with a dataset `train`.
-        client: of a coordinator.
-        ranks: which take them.
+        client: client of a coordinator.
+        ranks: that take the batches.
         labels: of the nodes that read.
         pause: seconds after each batch.
     """
     plan, spec = run.plans["train"], run.spec
     means = Means(spec.data.cpus, len(ranks))
     client.feed(run.plans, ExecutionLimits(spec.data.cpus, labels), means)
-    at = feeding.pass_of(plan, len(ranks), spec.batch_size, epochs=spec.epochs or 1)
-    return feeding.epochs(ranks, plan, at, client, pause)[0]
+    epoch_pass = feeding.make_pass(plan, len(ranks), spec.batch_size, epochs=spec.epochs or 1)
+    return feeding.measure_epochs(ranks, plan, epoch_pass, client, pause)[0]
 
 
 def start_for(run: Prepared) -> Coordinator:
@@ -134,21 +129,50 @@ def start_for(run: Prepared) -> Coordinator:
     return coordinator.start(run.spec, time.time())
 
 
-def main(*, listed: str, epochs: int, folder: str) -> dict[str, dict[str, list[dict[str, float]]]]:
-    """Take the batches of each case in each way; processes of data and rank are there before."""
-    cases = read_cases(listed)
-    found: dict[str, dict[str, list[dict[str, float]]]] = {case.name: {} for case in cases}
-    with feeding.nodes(["all"], STORE_BYTES):
-        ranks = feeding.ranks_on(["all"])
-        warm = prepared(cases[0], cases[0].folder, WAYS["streamed, 2 CPUs"], 1, Path(folder))
-        client = start_for(warm)
-        epochs_of(warm, client, ranks)
-        for case in cases:
-            for name, way in WAYS.items():
-                run = prepared(case, case.folder, way, epochs, Path(folder))
-                found[case.name][name] = epochs_of(run, client, ranks)
-    return found
+def main(  # noqa: PLR0913 - the options of two benchmarks
+    *,
+    cases: list[dict[str, Any]],
+    epochs: int,
+    folder: str,
+    loaders: Sequence[str] = tuple(LOADERS),
+    addresses: Mapping[str, str] | None = None,
+    local_cache: str = "",
+) -> dict[str, dict[str, list[dict[str, float]]]]:
+    """Measure each case with each loader, after an epoch that starts the data tasks' processes.
 
+    Args:
+        cases: fields of each case.
+        epochs: of each run.
+        folder: storage of the runs.
+        loaders: keys of LOADERS.
+        addresses: where the files of each folder are; None for the folder itself.
+        local_cache: `read.localCache`; the node's cache is empty before each run.
 
-if __name__ == "__main__":
-    start(main)
+    Returns:
+        Epoch times by case and loader.
+    """
+    loaded = [Case(**fields) for fields in cases]
+    paths = addresses or {case.folder: case.folder for case in loaded}
+    times: dict[str, dict[str, list[dict[str, float]]]] = {case.name: {} for case in loaded}
+    with feeding.start_ray(["all"], STORE_BYTES):
+        ranks = feeding.start_ranks(["all"])
+        first = loaded[0]
+        warm_up = prepare_run(
+            first, paths[first.folder], LOADERS["streamed, 2 CPUs"], 1, Path(folder)
+        )
+        client = start_for(warm_up)
+        measure_epochs(warm_up, client, ranks)
+        for case in loaded:
+            for name in loaders:
+                if local_cache:
+                    shutil.rmtree(folder_here(), ignore_errors=True)
+                run = prepare_run(
+                    case,
+                    paths[case.folder],
+                    LOADERS[name],
+                    epochs,
+                    Path(folder),
+                    local_cache=local_cache,
+                )
+                times[case.name][name] = measure_epochs(run, client, ranks)
+    return times

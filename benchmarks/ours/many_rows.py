@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 FILES, NUMBERS, SIDE, LETTERS = 8, 1024, 64, 1000
-# Of a row group, or of a file of a table that has none.
+# Rows in a row group, or in a file of a table without row groups.
 GROUP_ROWS = 2048
-# Of what is a file a row: as many bytes as a picture decoded.
+# Bytes of a row in formats with one file for each row, as in a decoded image.
 FILE_BYTES = 3 * SIDE * SIDE
-# Of csv and JSON, each in a column of its own.
+# Columns of CSV and JSON files.
 COLUMNS = 32
-# Of JSON, again and again: to make them costs more than to read them.
-DRAWN_ROWS = 4096
+# Different rows of JSON, which are repeated: encoding them takes longer than reading them.
+DISTINCT_ROWS = 4096
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,14 @@ class Kind:
     """A format.
 
     Args:
-        write: path, rows -> writes a file, a folder of files, or behind the table around the path.
-        row_bytes: of a row as ranks get it.
+        write: takes a path and a number of rows; writes a file or a folder of files there, or
+            appends to the table in the path's parent.
+        row_bytes: size of a row in a batch.
+        suffix: of a file name; empty for a folder.
         transforms: of the dataset.
-        suffix: of a file; none for a folder.
-        columns: to read; none for all.
+        columns: to read; empty for all.
         options: of `read`.
-        table: folder -> where to find a table that a catalog knows.
+        table: takes the folder; returns fields of `read` for a table in a catalog.
     """
 
     write: Callable[[Path, int], None]
@@ -61,14 +62,14 @@ class Kind:
     table: Callable[[Path], dict[str, JsonValue]] | None = None
 
     def read(self, form: str, folder: Path) -> dict[str, JsonValue]:
-        """Return the `read` of a dataset of the rows in a folder."""
-        found: dict[str, JsonValue] = {
+        """Return the `read` of a dataset in a folder."""
+        return {
             "format": form,
             "path": str(folder),
             "columns": list(self.columns),
             "options": dict(self.options),
+            **(self.table(folder) if self.table else {}),
         }
-        return {**found, **(self.table(folder) if self.table else {})}
 
 
 def write_rows(folder: Path, form: str, num_bytes: int) -> int:
@@ -108,14 +109,15 @@ def _lance(path: Path, rows: int) -> None:
 
 
 def _iceberg(path: Path, rows: int) -> None:
-    made = _table(rows).cast(pa.schema([("x", pa.list_(pa.float32()))]))
+    table = _table(rows).cast(pa.schema([("x", pa.list_(pa.float32()))]))
     groups = {"write.parquet.row-group-limit": str(GROUP_ROWS)}
     with open_catalog(catalog_in(path.parent)) as catalog:
-        table = catalog.create_table_if_not_exists("shop.rows", made.schema, properties=groups)
-        table.append(made)
+        catalog.create_table_if_not_exists("shop.rows", table.schema, properties=groups).append(
+            table
+        )
 
 
-def _in_catalog(folder: Path) -> dict[str, JsonValue]:
+def _catalog_fields(folder: Path) -> dict[str, JsonValue]:
     return {"path": "shop.rows", "options": {"catalog": {**catalog_in(folder)}}}
 
 
@@ -131,17 +133,17 @@ def _csv(path: Path, rows: int) -> None:
 
 def _json(path: Path, rows: int) -> None:
     names = [f"x{number}" for number in range(COLUMNS)]
-    drawn = _random(DRAWN_ROWS, COLUMNS).tolist()
-    lines = [json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in drawn]
+    values = _random(DISTINCT_ROWS, COLUMNS).tolist()
+    lines = [json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in values]
     with path.open("w", encoding="ascii") as to:
-        for start in range(0, rows, DRAWN_ROWS):
+        for start in range(0, rows, DISTINCT_ROWS):
             to.writelines(lines[: rows - start])
 
 
 def _text(path: Path, rows: int) -> None:
-    drawn = np.random.default_rng(0).integers(97, 123, (rows, LETTERS + 1), dtype=np.uint8)
-    drawn[:, -1] = ord("\n")
-    path.write_bytes(drawn.tobytes())
+    text = np.random.default_rng(0).integers(97, 123, (rows, LETTERS + 1), dtype=np.uint8)
+    text[:, -1] = ord("\n")
+    path.write_bytes(text.tobytes())
 
 
 def _images(folder: Path, rows: int) -> None:
@@ -216,5 +218,5 @@ KINDS = {
     "video": Kind(_video, FILE_BYTES, ".mp4", columns=("frame",)),
     "delta": Kind(_delta, 4 * NUMBERS),
     "lance": Kind(_lance, 4 * NUMBERS),
-    "iceberg": Kind(_iceberg, 4 * NUMBERS, table=_in_catalog),
+    "iceberg": Kind(_iceberg, 4 * NUMBERS, table=_catalog_fields),
 }

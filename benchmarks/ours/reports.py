@@ -3,6 +3,7 @@
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import ray.train
 from ray.train import Checkpoint
@@ -13,28 +14,24 @@ from benchmarks.plain.ballast import Ballast
 from benchmarks.plain.model import build_optimizer
 
 
-def train(config: dict[str, object]) -> None:
-    """Make steps of `config["pause"]` seconds; `checkpoint.everySteps` says when one is written."""
-    megabytes, pause, reports = config["megabytes"], config["pause"], config["reports"]
-    assert isinstance(megabytes, int)
-    assert isinstance(pause, float)
-    assert isinstance(reports, int)
+def train(config: dict[str, Any]) -> None:
+    """Train with `config["pause"]` seconds a step, then report metrics only."""
     run = trainshed.current()
     clock = ReportClock()
-    model = Ballast(megabytes)
+    model = Ballast(config["megabytes"])
     run.track(model, build_optimizer(model.head))
     for _ in run.epochs():
         for batch in run.batches("train"):
             run.backward_step(F.cross_entropy(model(batch["x"]), batch["y"]))
-            time.sleep(pause)
-    for number in range(reports):
+            time.sleep(config["pause"])
+    for number in range(config["reports"]):
         ray.train.report({"number": number})
-    found = {"checkpoints": clock.checkpoints, "metrics": clock.metrics}
-    Path(str(config["out"])).write_text(json.dumps(found), encoding="utf-8")
+    seconds = {"checkpoints": clock.checkpoints, "metrics": clock.metrics}
+    Path(config["out"]).write_text(json.dumps(seconds), encoding="utf-8")
 
 
 class ReportClock:
-    """Takes the time of every call of `ray.train.report` in this process, whoever makes it."""
+    """Measures every call of `ray.train.report` in this process, also those of Trainshed."""
 
     def __init__(self) -> None:
         self.checkpoints: list[float] = []
@@ -45,7 +42,7 @@ class ReportClock:
     def _timed(
         self, metrics: dict[str, object], checkpoint: Checkpoint | None = None, **others: object
     ) -> None:
-        began = time.perf_counter()
+        started = time.perf_counter()
         self._report(metrics, checkpoint=checkpoint, **others)
-        spent = self.checkpoints if checkpoint else self.metrics
-        spent.append(time.perf_counter() - began)
+        seconds = self.checkpoints if checkpoint else self.metrics
+        seconds.append(time.perf_counter() - started)

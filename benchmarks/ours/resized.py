@@ -13,13 +13,13 @@ import numpy as np
 import ray
 
 from benchmarks.ours import feeding
-from benchmarks.plain.program import start
-from benchmarks.resize import BEFORE, MODES, NOW
+from benchmarks.resize import MODES, RANKS_AFTER, RANKS_BEFORE
 from trainshed.coordinator.client import handle_of
 from trainshed.data.sampler.epoch_pass import first_read, order_of
 from trainshed.data.sampler.permutation import EpochPermutation
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
     from ray.actor import ActorHandle
 
     from benchmarks.ours.feeding import Rank
@@ -31,126 +31,111 @@ EPOCH, STEPS_BEFORE = 1, 10
 STORE_BYTES = 2**30
 
 
-class Resizing:
-    """One data set in all modes, and who goes on in each of them.
+class ResizeTrial:
+    """One dataset in all shuffle modes, whose passes stop and resume.
 
     Args:
-        data: its folder; rows have numbers.
-        row_bytes: of each.
-        batch_size: rows of a step.
-        notes: an empty folder.
+        data: folder of the files, whose rows have a column `id`.
+        row_bytes: size of a row.
+        batch_size: rows in a step.
+        notes: empty folder, for the IDs of the rows that tasks decode.
     """
 
     def __init__(self, data: Path, row_bytes: int, batch_size: int, notes: Path) -> None:
         self._batch_size = batch_size
         self._notes = {mode: notes / mode.replace(" ", "-") for mode in MODES}
-        for folder in self._notes.values():
+        self.plans = {}
+        for mode, folder in self._notes.items():
             folder.mkdir()
-        self.plans = {
-            mode: feeding.plan_of(
-                folder.name,
-                data,
-                row_bytes,
-                shuffle=MODES[mode],
-                transforms=[
-                    {"use": "benchmarks.ours.feeding:noted", "options": {"folder": str(folder)}}
-                ],
+            record: JsonValue = {
+                "use": "benchmarks.ours.feeding:record_ids",
+                "options": {"folder": str(folder)},
+            }
+            self.plans[mode] = feeding.make_plan(
+                folder.name, data, row_bytes, shuffle=MODES[mode], transforms=[record]
             )
-            for mode, folder in self._notes.items()
-        }
 
-    def before(self, mode: str, client: Coordinator, ranks: list[ActorHandle[Rank]]) -> None:
-        """Have ranks in the middle of a pass, up to the step that others go on at; they leave."""
+    def run_before(self, mode: str, client: Coordinator, ranks: list[ActorHandle[Rank]]) -> None:
+        """Have ranks take the steps of a pass before the one to resume at, and stop."""
         plan = self.plans[mode]
-        at = self._at(plan, len(ranks), client.join(0), STEPS_BEFORE)
-        ray.get([rank.begin.remote(plan, at, handle_of(client), STEPS_BEFORE) for rank in ranks])
-        feeding.leave(ranks)
+        epoch_pass = self._make_pass(plan, len(ranks), client.join(0), STEPS_BEFORE)
+        arguments = (plan, epoch_pass, handle_of(client), STEPS_BEFORE)
+        ray.get([rank.begin.remote(*arguments) for rank in ranks])
+        feeding.stop(ranks)
 
-    def go_on(
+    def resume(
         self, mode: str, client: Coordinator, ranks: list[ActorHandle[Rank]]
     ) -> dict[str, float]:
-        """Let ranks go on that are there.
+        """Resume with these ranks.
 
         Returns:
-            Seconds to the first step, the rows that were read and are none of the steps to come,
-            and these as a part of a window and a row group.
+            Seconds until the first step, number of decoded rows of earlier steps, and this number
+            divided by the rows of a window and a row group.
         """
         plan = self.plans[mode]
-        self._forget(mode)
-        began = time.time()
-        at = self._at(plan, len(ranks), client.join(0), 0)
-        seconds = feeding.first_batches(ranks, plan, at, client) - began
-        done = self._done(mode, plan, at)
-        feeding.leave(ranks)
-        client.join(0)  # ends the stream
-        return {"seconds": seconds, "again": done, "part": done / self._most(plan, at)}
-
-    def _at(self, plan: DatasetPlan, world_size: int, group: int, earlier: int) -> EpochPass:
-        """Return the pass from the worst step in the middle on, or from a few steps earlier.
-
-        That is the last one of a window and, without windows, of a row group.
-        """
-        start = feeding.pass_of(plan, world_size, self._batch_size, epoch=EPOCH, group=group)
-        middle = feeding.steps_of(plan, start).full // 2 - 1
-        span = self._span(plan)
-        step = middle - middle % span + span - 1
-        return feeding.pass_of(
-            plan, world_size, self._batch_size, epoch=EPOCH, group=group, first_step=step - earlier
-        )
-
-    def _span(self, plan: DatasetPlan) -> int:
-        return max(1, -(-plan.shuffle_buffer_rows // self._batch_size))
-
-    def _most(self, plan: DatasetPlan, at: EpochPass) -> float:
-        """Return the rows of a window and a row group."""
-        window = (self._span(plan) - 1) * at.batch_size
-        return window + float(plan.counts.max())
-
-    def _done(self, mode: str, plan: DatasetPlan, at: EpochPass) -> float:
-        """Return the rows that tasks decoded and that come before the first step of a pass."""
-        base, steps = order_of(plan, at, plan.counts), feeding.steps_of(plan, at)
-        assert isinstance(base, EpochPermutation)  # nothing is mixed here
-        place = np.empty(base.rows, dtype=np.int64)
-        place[base.ids(np.arange(base.rows, dtype=np.int64))] = np.arange(base.rows)
-        files = [file.read_text(encoding="ascii") for file in self._notes[mode].iterdir()]
-        ids = np.concatenate([np.fromstring(each, np.int64, sep=" ") for each in files])
-        first = steps.start(at.first_step)
-        again = int((place[ids] < first).sum())
-        # A row group is decoded from its beginning, which no transform sees.
-        start = steps.start(first_read(plan, at, steps))
-        return again + base.pieces(start, start + 1)[0].start
-
-    def _forget(self, mode: str) -> None:
         for file in self._notes[mode].iterdir():
             file.unlink()
+        started = time.time()
+        epoch_pass = self._make_pass(plan, len(ranks), client.join(0), 0)
+        seconds = feeding.wait_for_first(ranks, plan, epoch_pass, client) - started
+        rows = self._count_earlier_rows(mode, plan, epoch_pass)
+        feeding.stop(ranks)
+        client.join(0)  # ends the stream
+        window = (self._window_steps(plan) - 1) * self._batch_size
+        return {"seconds": seconds, "again": rows, "part": rows / (window + plan.counts.max())}
+
+    def _make_pass(self, plan: DatasetPlan, world_size: int, group: int, earlier: int) -> EpochPass:
+        """Return the pass from `earlier` steps before the step to resume at.
+
+        This is the step that needs the most rows of earlier steps: the last step of the window in
+        the middle of the epoch or, without windows, of the row group.
+        """
+        sizes = (plan, world_size, self._batch_size)
+        start = feeding.make_pass(*sizes, epoch=EPOCH, group=group)
+        middle = feeding.make_layout(plan, start).full // 2 - 1
+        window = self._window_steps(plan)
+        step = middle - middle % window + window - 1
+        return feeding.make_pass(*sizes, epoch=EPOCH, group=group, first_step=step - earlier)
+
+    def _window_steps(self, plan: DatasetPlan) -> int:
+        return max(1, -(-plan.shuffle_buffer_rows // self._batch_size))
+
+    def _count_earlier_rows(self, mode: str, plan: DatasetPlan, epoch_pass: EpochPass) -> float:
+        """Return the number of decoded rows that are before the first step of a pass."""
+        order, layout = (
+            order_of(plan, epoch_pass, plan.counts),
+            feeding.make_layout(plan, epoch_pass),
+        )
+        assert isinstance(order, EpochPermutation)  # only one dataset
+        positions = np.empty(order.rows, dtype=np.int64)
+        positions[order.ids(np.arange(order.rows, dtype=np.int64))] = np.arange(order.rows)
+        files = [file.read_text(encoding="ascii") for file in self._notes[mode].iterdir()]
+        ids = np.concatenate([np.fromstring(text, np.int64, sep=" ") for text in files])
+        earlier = int((positions[ids] < layout.start(epoch_pass.first_step)).sum())
+        # A row group is decoded from its start, also the rows that no transform receives.
+        start = layout.start(first_read(plan, epoch_pass, layout))
+        return earlier + order.pieces(start, start + 1)[0].start
 
 
 def main(*, data: str, notes: str, row_bytes: int, batch_size: int) -> dict[str, float]:
     """Measure all modes, warm and then cold."""
-    resizing = Resizing(Path(data), row_bytes, batch_size, Path(notes))
-    plans = list(resizing.plans.values())
-    found: dict[str, float] = {}
-    with feeding.nodes(["all"], STORE_BYTES) as cluster:
-        client = feeding.feed(plans)
-        before = feeding.ranks_on(["all"] * BEFORE)
-        after = {count: feeding.ranks_on(["all"] * count) for count in NOW}
+    trial = ResizeTrial(Path(data), row_bytes, batch_size, Path(notes))
+    plans = list(trial.plans.values())
+    cases: dict[str, dict[str, float]] = {}
+    with feeding.start_ray(["all"], STORE_BYTES) as address:
+        client = feeding.start_coordinator(plans)
+        before = feeding.start_ranks(["all"] * RANKS_BEFORE)
+        after = {count: feeding.start_ranks(["all"] * count) for count in RANKS_AFTER}
         for mode in MODES:
             for count, ranks in after.items():
-                resizing.before(mode, client, before)
-                note(found, f"{mode}, {count}, warm", resizing.go_on(mode, client, ranks))
+                trial.run_before(mode, client, before)
+                cases[f"{mode}, {count}, warm"] = trial.resume(mode, client, ranks)
         for mode in MODES:
-            for count in NOW:
-                cluster.join_anew()
-                client = feeding.feed(plans)
-                ranks = feeding.ranks_on(["all"] * count)
-                note(found, f"{mode}, {count}, cold", resizing.go_on(mode, client, ranks))
-    return found
-
-
-def note(found: dict[str, float], case: str, measured: dict[str, float]) -> None:
-    """Add what was measured of a case."""
-    found |= {f"{case}: {name}": value for name, value in measured.items()}
-
-
-if __name__ == "__main__":
-    start(main)
+            for count in RANKS_AFTER:
+                feeding.connect(address)
+                client = feeding.start_coordinator(plans)
+                ranks = feeding.start_ranks(["all"] * count)
+                cases[f"{mode}, {count}, cold"] = trial.resume(mode, client, ranks)
+    return {
+        f"{case}: {name}": value for case, values in cases.items() for name, value in values.items()
+    }

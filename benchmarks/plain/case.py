@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
-# Of a picture, however large it is stored.
+# Height and width of a decoded image.
 SIZE = 224
 
 
@@ -23,11 +20,11 @@ class Case:
     """Files and the work on them.
 
     Args:
-        name: of the case.
+        name: row label in the table.
         format: `parquet`, `csv` or `jpeg`.
-        folder: with the files.
-        batch_size: rows of a step, by which each file of a table can be divided.
-        rounds: of the heavy work; 0 for the cheap one.
+        folder: folder of the files.
+        batch_size: rows in a step; the rows of each table file are a multiple of it.
+        rounds: rounds of work on each row; 0 for cheap work.
     """
 
     name: str
@@ -42,25 +39,15 @@ class Case:
         return sorted(str(file) for file in Path(self.folder).rglob("*.*"))
 
 
-def list_cases(cases: Sequence[Case]) -> str:
-    """Return cases as JSON."""
-    return json.dumps([asdict(case) for case in cases])
-
-
-def read_cases(listed: str) -> list[Case]:
-    """Return the cases of a list in JSON."""
-    return [Case(**each) for each in json.loads(listed)]
-
-
 def work(values: NDArray[np.generic], rounds: int) -> NDArray[np.generic]:
-    """Return the last axis the other way round, after so many rounds of sines and roots.
+    """Return values with the last axis reversed, after `rounds` rounds of sines and roots.
 
-    A row's result hangs on that row alone. Shape and type stay.
+    The result for a row depends only on that row. Shape and type do not change.
     """
-    turned = np.ascontiguousarray(values[..., ::-1])
+    reversed_ = np.ascontiguousarray(values[..., ::-1])
     if not rounds:
-        return turned
-    made = turned.astype(np.float32)
+        return reversed_
+    result = reversed_.astype(np.float32)
     for _ in range(rounds):
-        made = np.sqrt(np.abs(np.sin(made)))
-    return (255 * made).astype(values.dtype)
+        result = np.sqrt(np.abs(np.sin(result)))
+    return (255 * result).astype(values.dtype)

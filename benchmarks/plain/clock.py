@@ -14,28 +14,28 @@ T = TypeVar("T")
 
 
 class EpochClock:
-    """Takes the times of each epoch: to its first batch, waiting for the others, and in all."""
+    """Measures the waits for the first and for later batches of each epoch, and its length."""
 
     def __init__(self) -> None:
         self.epochs: list[dict[str, float]] = []
 
     def batches(self, batches: Iterable[T]) -> Iterator[T]:
-        """Yield the batches of one epoch and take its times."""
+        """Yield the batches of one epoch and measure it."""
         iterator = iter(batches)
-        began = time.perf_counter()
+        started = time.perf_counter()
         batch = next(iterator, None)
         first = time.perf_counter()
         waited, count = 0.0, 0
         while batch is not None:
             count += 1
             yield batch
-            asked = time.perf_counter()
+            requested = time.perf_counter()
             batch = next(iterator, None)
-            waited += time.perf_counter() - asked
+            waited += time.perf_counter() - requested
         ended = time.perf_counter()
         self.epochs.append(
             {
-                "firstSeconds": first - began,
+                "firstSeconds": first - started,
                 "waitedSeconds": waited,
                 "steadySeconds": ended - first,
                 "steps": count,
@@ -44,4 +44,4 @@ class EpochClock:
 
     def write(self, file: str) -> None:
         """Write the times of all epochs as JSON."""
-        Path(file).write_text(json.dumps({"epochs": self.epochs}), encoding="utf-8")
+        Path(file).write_text(json.dumps(self.epochs), encoding="utf-8")

@@ -8,17 +8,15 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from benchmarks.plain.program import start
-
 Rows = tuple[NDArray[np.float32], NDArray[np.generic]]
 
 
-def main(**given: object) -> float:
-    """Train on `train`, and return what `valid` scores: a share of errors or an RMSE."""
-    options = SimpleNamespace(**given)
+def main(**arguments: object) -> float:
+    """Train on `train`; return the error rate or RMSE on `valid`."""
+    options = SimpleNamespace(**arguments)
     train, valid = (read(Path(options.data, name), options.label) for name in ("train", "valid"))
-    score = {"xgboost": boost, "torch": loop, "tensorflow": fit}[options.framework]
-    return score(train, valid, options)
+    scores = {"xgboost": score_xgboost, "torch": score_torch, "tensorflow": score_keras}
+    return scores[options.framework](train, valid, options)
 
 
 def read(folder: Path, label: str) -> Rows:
@@ -30,21 +28,21 @@ def read(folder: Path, label: str) -> Rows:
     return rows.to_numpy(np.float32), labels.to_numpy()
 
 
-def boost(train: Rows, valid: Rows, options: SimpleNamespace) -> float:
-    """Return the last score of trees."""
+def score_xgboost(train: Rows, valid: Rows, options: SimpleNamespace) -> float:
+    """Return the score of XGBoost after the last round."""
     import xgboost
 
     matrix = xgboost.QuantileDMatrix(*train)
     held = xgboost.QuantileDMatrix(*valid, ref=matrix)
     params = {**options.config, "tree_method": "hist", "nthread": 1, "seed": options.seed}
     scores: dict[str, dict[str, list[float]]] = {}
-    told = {"evals": [(held, "valid")], "evals_result": scores, "verbose_eval": False}
-    xgboost.train(params, matrix, options.epochs, **told)
+    evaluation = {"evals": [(held, "valid")], "evals_result": scores, "verbose_eval": False}
+    xgboost.train(params, matrix, options.epochs, **evaluation)
     return scores["valid"][options.config["eval_metric"]][-1]
 
 
-def loop(train: Rows, valid: Rows, options: SimpleNamespace) -> float:
-    """Return the score of a perceptron of PyTorch after the last epoch."""
+def score_torch(train: Rows, valid: Rows, options: SimpleNamespace) -> float:
+    """Return the score of a PyTorch MLP after the last epoch."""
     import torch
     from torch.nn import functional
 
@@ -69,7 +67,7 @@ def loop(train: Rows, valid: Rows, options: SimpleNamespace) -> float:
             else:
                 loss = functional.mse_loss(outputs.squeeze(1), y[index])
             optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]  # PyTorch's own
+            loss.backward()  # type: ignore[no-untyped-call]  # untyped in PyTorch
             optimizer.step()
     with torch.no_grad():
         outputs = model(held_x)
@@ -78,9 +76,9 @@ def loop(train: Rows, valid: Rows, options: SimpleNamespace) -> float:
     return float(functional.mse_loss(outputs.squeeze(1), held_y).sqrt())
 
 
-def fit(train: Rows, valid: Rows, options: SimpleNamespace) -> float:
-    """Return the score of a perceptron of Keras after the last epoch."""
-    os.environ["TF_USE_LEGACY_KERAS"] = "1"  # as Ray has it
+def score_keras(train: Rows, valid: Rows, options: SimpleNamespace) -> float:
+    """Return the score of a Keras MLP after the last epoch."""
+    os.environ["TF_USE_LEGACY_KERAS"] = "1"  # as in Ray
     import tensorflow as tf
 
     tf.keras.utils.set_random_seed(options.seed)
@@ -95,9 +93,5 @@ def fit(train: Rows, valid: Rows, options: SimpleNamespace) -> float:
     else:
         model.compile(optimizer, "mse")
     model.fit(*train, batch_size=config["batchSize"], epochs=options.epochs, verbose=0)
-    scored = model.evaluate(*valid, verbose=0, return_dict=True)
-    return float(1 - scored["accuracy"] if "classes" in config else scored["loss"] ** 0.5)
-
-
-if __name__ == "__main__":
-    start(main)
+    metrics = model.evaluate(*valid, verbose=0, return_dict=True)
+    return float(1 - metrics["accuracy"] if "classes" in config else metrics["loss"] ** 0.5)

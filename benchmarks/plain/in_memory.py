@@ -7,7 +7,6 @@ import torch
 from benchmarks.plain.clock import EpochClock
 from benchmarks.plain.files import read_rows
 from benchmarks.plain.model import build_mlp, build_optimizer, train_step
-from benchmarks.plain.program import start
 
 
 def shuffled(
@@ -19,8 +18,8 @@ def shuffled(
             yield x[index], y[index]
 
 
-def main(*, data: str, out: str, hidden: list[int], batch_size: int, epochs: int) -> None:
-    """Train and write the times of the epochs."""
+def main(*, data: str, hidden: list[int], batch_size: int, epochs: int) -> list[dict[str, float]]:
+    """Train and return the epoch times."""
     torch.manual_seed(0)
     x, y = read_rows(data)
     model = build_mlp(x.shape[1], hidden, 10)
@@ -29,8 +28,4 @@ def main(*, data: str, out: str, hidden: list[int], batch_size: int, epochs: int
     for _ in range(epochs):
         for features, labels in clock.batches(shuffled(x, y, batch_size)):
             train_step(model, optimizer, features, labels)
-    clock.write(out)
-
-
-if __name__ == "__main__":
-    start(main)
+    return clock.epochs

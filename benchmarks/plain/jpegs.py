@@ -8,11 +8,9 @@ from pathlib import Path
 import torch
 from PIL import Image
 
-from benchmarks.plain.program import start
 
-
-def by_torchvision(encoded: bytes, size: int) -> object:
-    """Return a picture (3, size, size) of uint8."""
+def decode_with_torchvision(encoded: bytes, size: int) -> object:
+    """Return an image (3, size, size) of uint8."""
     from torchvision.io import ImageReadMode, decode_jpeg
     from torchvision.transforms.v2.functional import resize
 
@@ -22,31 +20,27 @@ def by_torchvision(encoded: bytes, size: int) -> object:
     return resize(pixels, [size, size], antialias=True)
 
 
-def by_pillow(encoded: bytes, size: int) -> object:
-    """Return a picture, decoded as a whole."""
-    with Image.open(io.BytesIO(encoded)) as picture:
-        return picture.convert("RGB").resize((size, size), Image.Resampling.BILINEAR)
+def decode_with_pillow(encoded: bytes, size: int) -> object:
+    """Return an image that is decoded at full size and then resized."""
+    with Image.open(io.BytesIO(encoded)) as image:
+        return image.convert("RGB").resize((size, size), Image.Resampling.BILINEAR)
 
 
-READERS: dict[str, Callable[[bytes, int], object]] = {
-    "torchvision": by_torchvision,
-    "pillow": by_pillow,
+DECODERS: dict[str, Callable[[bytes, int], object]] = {
+    "torchvision": decode_with_torchvision,
+    "pillow": decode_with_pillow,
 }
 
 
-def main(*, reader: str, data: str, size: int, rounds: int) -> dict[str, float]:
-    """Decode all pictures some times, and write the milliseconds of processor time for one."""
+def main(*, decoder: str, data: str, size: int, rounds: int) -> dict[str, float]:
+    """Decode all images `rounds` times; return the CPU milliseconds for one image."""
     torch.set_num_threads(1)
-    read = READERS[reader]
+    decode = DECODERS[decoder]
     files = [file.read_bytes() for file in sorted(Path(data).iterdir())]
-    read(files[0], size)  # what is imported and looked up once
-    began = time.thread_time()
+    decode(files[0], size)  # imports happen here
+    started = time.thread_time()
     for _ in range(rounds):
         for encoded in files:
-            read(encoded, size)
-    seconds = (time.thread_time() - began) / rounds / len(files)
+            decode(encoded, size)
+    seconds = (time.thread_time() - started) / rounds / len(files)
     return {"milliseconds": 1000 * seconds}
-
-
-if __name__ == "__main__":
-    start(main)

@@ -18,11 +18,11 @@ def build_mlp(inputs: int, hidden: list[int], classes: int) -> tf.keras.Model:
 
 
 class EpochTimes(tf.keras.callbacks.Callback):  # type: ignore[misc]  # TensorFlow is untyped
-    """Takes the seconds of each epoch from the end of its first step to that of its last."""
+    """Measures each epoch from the end of its first step to the end of its last."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._epochs: list[dict[str, float]] = []
+        self.epochs: list[dict[str, float]] = []
         self._first = self._last = 0.0
         self._steps = 0
 
@@ -38,10 +38,10 @@ class EpochTimes(tf.keras.callbacks.Callback):  # type: ignore[misc]  # TensorFl
             self._first = self._last
 
     def on_epoch_end(self, *_: object) -> None:
-        """Keep the times."""
-        steady = {"steadySeconds": self._last - self._first, "steps": self._steps - 1}
-        self._epochs.append(steady)
+        """Record the times."""
+        steady = self._last - self._first
+        self.epochs.append({"steadySeconds": steady, "steps": self._steps - 1})
 
     def write(self, file: str) -> None:
         """Write the times of all epochs as JSON."""
-        Path(file).write_text(json.dumps({"epochs": self._epochs}), encoding="utf-8")
+        Path(file).write_text(json.dumps(self.epochs), encoding="utf-8")

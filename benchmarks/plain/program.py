@@ -1,17 +1,17 @@
-"""How a side runs as a program: it takes its options and leaves what it found as JSON."""
+"""Runs `main` of a module with the options of the command line and writes its result as JSON."""
 
-from __future__ import annotations
-
+import importlib
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
-def start(main: Callable[..., object]) -> None:
-    """Call main with the options of the command line, and write what it returns to a file."""
-    options, out = sys.argv[1:]
-    Path(out).write_text(json.dumps(main(**json.loads(options))), encoding="utf-8")
+def main() -> None:
+    """Run `python -m benchmarks.plain.program MODULE OPTIONS FILE`; OPTIONS is a JSON object."""
+    module, options, file = sys.argv[1:]
+    result = importlib.import_module(module).main(**json.loads(options))
+    Path(file).write_text(json.dumps(result), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,5 +1,8 @@
 """Measures the epochs of Ray Train with Ray Data, streaming or materialized, on one worker."""
 
+import json
+from pathlib import Path
+
 import ray
 import ray.data
 import ray.train
@@ -9,7 +12,6 @@ from ray.train.torch import TorchTrainer, prepare_model
 
 from benchmarks.plain.clock import EpochClock
 from benchmarks.plain.model import build_mlp, build_optimizer, train_step
-from benchmarks.plain.program import start
 
 
 def train_loop_per_worker(config: dict[str, int | str]) -> None:
@@ -26,18 +28,17 @@ def train_loop_per_worker(config: dict[str, int | str]) -> None:
     clock.write(str(config["out"]))
 
 
-def main(*, data: str, storage: str, materialize: bool, **config: object) -> None:
-    """Start Ray, train, end."""
+def main(*, data: str, storage: str, materialize: bool, **config: object) -> list[dict[str, float]]:
+    """Train and return the epoch times."""
+    out = Path(storage, "epochs.json")
     ray.init("local", num_cpus=3, include_dashboard=False)
     rows = ray.data.read_parquet(data)
     TorchTrainer(
         train_loop_per_worker,
-        train_loop_config=config,
+        train_loop_config={**config, "out": str(out)},
         datasets={"train": rows.materialize() if materialize else rows},
         scaling_config=ScalingConfig(num_workers=1),
         run_config=RunConfig(storage_path=storage, name="plain"),
     ).fit()
-
-
-if __name__ == "__main__":
-    start(main)
+    epochs: list[dict[str, float]] = json.loads(out.read_text(encoding="utf-8"))
+    return epochs

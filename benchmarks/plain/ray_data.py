@@ -11,7 +11,6 @@ from ray.train import Checkpoint, RunConfig, ScalingConfig
 from ray.train.torch import TorchTrainer, prepare_model
 
 from benchmarks.plain.model import build_mlp, build_optimizer, train_step
-from benchmarks.plain.program import start
 
 
 def train_loop_per_worker(config: dict[str, int]) -> None:
@@ -49,7 +48,3 @@ def main(*, data: str, out: str, **config: object) -> None:
         scaling_config=ScalingConfig(num_workers=2),
         run_config=RunConfig(storage_path=out, name="plain"),
     ).fit()
-
-
-if __name__ == "__main__":
-    start(main)

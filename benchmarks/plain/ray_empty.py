@@ -4,8 +4,6 @@ import ray
 from ray.train import RunConfig, ScalingConfig
 from ray.train.torch import TorchTrainer
 
-from benchmarks.plain.program import start
-
 
 def train_loop_per_worker() -> None:
     """Do nothing."""
@@ -19,7 +17,3 @@ def main(*, out: str) -> None:
         scaling_config=ScalingConfig(num_workers=2),
         run_config=RunConfig(storage_path=out, name="empty"),
     ).fit()
-
-
-if __name__ == "__main__":
-    start(main)

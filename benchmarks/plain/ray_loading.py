@@ -1,25 +1,25 @@
 """Measures epochs of Ray Data, which reads, maps and iterates as in its guide."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 import ray
 import ray.data
 from numpy.typing import NDArray
 
-from benchmarks.plain.case import SIZE, Case, read_cases, work
+from benchmarks.plain.case import SIZE, Case, work
 from benchmarks.plain.clock import EpochClock
-from benchmarks.plain.program import start
 
 Batch = dict[str, NDArray[np.generic]]
 
 
-def worked(batch: Batch, rounds: int) -> Batch:
-    """Return a batch after the work on its features or pictures."""
+def apply_work(batch: Batch, rounds: int) -> Batch:
+    """Return a batch with the work done on its features or images."""
     if "image" in batch:
         return {"image": work(batch["image"], rounds)}
     if "x" in batch:
-        # Lists of one length are arrays in an array.
+        # Ray Data returns lists of one length as an array of arrays.
         return {"x": work(np.stack(list(batch["x"])), rounds), "y": batch["y"]}
     columns = [batch[name] for name in batch if name != "y"]
     x = np.stack(columns, axis=1, dtype=np.float32, casting="same_kind")
@@ -34,7 +34,7 @@ def dataset(case: Case) -> ray.data.Dataset:
         rows = ray.data.read_csv(case.folder)
     else:
         rows = ray.data.read_images(case.folder, size=(SIZE, SIZE), mode="RGB")
-    return rows.map_batches(partial(worked, rounds=case.rounds), batch_size=case.batch_size)
+    return rows.map_batches(partial(apply_work, rounds=case.rounds), batch_size=case.batch_size)
 
 
 def epochs(case: Case, count: int) -> list[dict[str, float]]:
@@ -47,15 +47,11 @@ def epochs(case: Case, count: int) -> list[dict[str, float]]:
 
 
 def main(
-    *, listed: str, num_epochs: int, cpus: int
+    *, cases: list[dict[str, Any]], num_epochs: int, cpus: int
 ) -> dict[str, dict[str, list[dict[str, float]]]]:
-    """Take the batches of each case and write the times; processes of Ray Data are there before."""
+    """Measure each case, after an epoch that starts the processes of Ray Data."""
     ray.init("local", num_cpus=cpus, include_dashboard=False)
     ray.data.DataContext.get_current().enable_progress_bars = False
-    cases = read_cases(listed)
-    epochs(cases[0], 1)
-    return {case.name: {"ray": epochs(case, num_epochs)} for case in cases}
-
-
-if __name__ == "__main__":
-    start(main)
+    loaded = [Case(**fields) for fields in cases]
+    epochs(loaded[0], 1)
+    return {case.name: {"ray": epochs(case, num_epochs)} for case in loaded}

@@ -17,7 +17,7 @@ from benchmarks.plain.steplog import StepLog
 
 
 def train_loop_per_worker(config: dict[str, object]) -> None:
-    """Train on from the last epoch that has a checkpoint."""
+    """Resume after the last epoch that has a checkpoint, and train."""
     pause, epochs = config["pause"], config["epochs"]
     assert isinstance(pause, float)
     assert isinstance(epochs, int)
@@ -26,18 +26,18 @@ def train_loop_per_worker(config: dict[str, object]) -> None:
     log = StepLog(str(config["notes"]), rank)
     model = prepare_model(nn.Linear(1, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    step, begun = load(model)
+    step, first_epoch = load(model)
     shard = ray.train.get_dataset_shard("train")
-    for epoch in range(begun, epochs):
+    for epoch in range(first_epoch, epochs):
         for batch in shard.iter_torch_batches(batch_size=64 // num_workers, drop_last=True):
             labels = batch["label"].float().unsqueeze(1)
             loss = nn.functional.mse_loss(model(labels), labels)
             optimizer.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            loss.backward()  # type: ignore[no-untyped-call]  # untyped in PyTorch
             optimizer.step()
             time.sleep(pause)
             step += 1
-            log.done(step)
+            log.record(step)
         report(model, step, epoch, rank)
 
 

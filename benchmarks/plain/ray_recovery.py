@@ -13,12 +13,11 @@ from ray.train.torch import TorchTrainer, prepare_model
 from torch import nn
 
 from benchmarks.plain.model import build_mlp, build_optimizer, train_step
-from benchmarks.plain.program import start
 from benchmarks.plain.steplog import StepLog
 
 
 def train_loop_per_worker(config: dict[str, object]) -> None:
-    """Train on from the last checkpoint; one worker dies on the way."""
+    """Resume from the last checkpoint and train; one worker is killed."""
     every, kill_at, pause = config["every"], config["kill_at"], config["pause"]
     assert isinstance(every, int)
     assert isinstance(kill_at, int)
@@ -34,7 +33,7 @@ def train_loop_per_worker(config: dict[str, object]) -> None:
         train_step(model, optimizer, batch["x"], batch["y"])
         time.sleep(pause)
         step += 1
-        log.done(step, kill_at)
+        log.record(step, kill_at)
         if step % every == 0:
             report(model, optimizer, step, rank)
 
@@ -76,7 +75,3 @@ def main(*, data: str, storage: str, **config: object) -> None:
             failure_config=FailureConfig(max_failures=3),  # the default is 0
         ),
     ).fit()
-
-
-if __name__ == "__main__":
-    start(main)

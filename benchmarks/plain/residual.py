@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 CLASSES = 10
-# Blocks of each stage, and how many times its width are the channels that a block puts out.
+# Number of blocks in each stage, and output channels of a block divided by the stage's width.
 SHAPES: dict[str, tuple[Sequence[int], int]] = {
     "ResNet-18": ((2, 2, 2, 2), 1),
     "ResNet-50": ((3, 4, 6, 3), 4),
@@ -34,7 +34,7 @@ def _convolution(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Se
 
 
 class _Block(nn.Module):
-    """Two convolutions of 3x3, or one between two of 1x1, and what goes past them."""
+    """Two 3x3 convolutions, or one between two of 1x1, with a shortcut."""
 
     def __init__(self, inputs: int, width: int, expansion: int, stride: int) -> None:
         super().__init__()
@@ -48,13 +48,13 @@ class _Block(nn.Module):
         ):
             convolution = _convolution(before, after, size, stride if number == strided else 1)
             layers += [convolution, nn.ReLU(inplace=True)]
-        self.through = nn.Sequential(*layers[:-1])
+        self.convolutions = nn.Sequential(*layers[:-1])
         same = stride == 1 and inputs == outputs
         self.shortcut = nn.Identity() if same else _convolution(inputs, outputs, 1, stride)
 
-    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
-        """Return the sum of both ways, (pictures, channels, height, width)."""
-        return F.relu(self.through(pictures) + self.shortcut(pictures), inplace=True)
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Return convolutions plus shortcut, shape (images, channels, height, width)."""
+        return F.relu(self.convolutions(images) + self.shortcut(images), inplace=True)
 
 
 def build_residual(name: str) -> nn.Sequential:
@@ -79,13 +79,13 @@ def build_optimizer(model: nn.Module) -> optim.Optimizer:
     return optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 
 
-def loss_of(model: nn.Module, pictures: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return the mean loss of pictures (rows, height, width, 3) of uint8, as files have them."""
-    pixels = pictures.permute(0, 3, 1, 2).float() / 255
+def loss_of(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return the mean loss of uint8 images (rows, height, width, 3)."""
+    pixels = images.permute(0, 3, 1, 2).float() / 255
     return F.cross_entropy(model(pixels), labels)
 
 
-def until_done(batches: Iterable[T]) -> Iterator[T]:
-    """Yield batches and wait for the GPU after them: an epoch's time has all of its steps."""
+def synchronized(batches: Iterable[T]) -> Iterator[T]:
+    """Yield batches, then wait for the GPU, so that the time of an epoch includes all steps."""
     yield from batches
     torch.cuda.synchronize()

@@ -13,11 +13,11 @@ KILLED, STEPS = "killed.json", "steps.jsonl"
 
 
 class StepLog:
-    """Notes the steps of rank 0, and kills rank 1 once.
+    """Records the steps of rank 0, and kills rank 1 once.
 
     Args:
-        folder: of the notes.
-        rank: of this worker.
+        folder: for the records.
+        rank: rank of this worker.
     """
 
     def __init__(self, folder: str, rank: int) -> None:
@@ -26,16 +26,16 @@ class StepLog:
         self._rank = rank
         self._process = f"{socket.gethostname()}/{os.getpid()}"
 
-    def done(self, step: int, kill_at: int = 0) -> None:
-        """Note that a step is done; rank 1 dies after step `kill_at`, as by `kill -9`, once."""
+    def record(self, step: int, kill_at: int = 0) -> None:
+        """Record that a step has finished; rank 1 kills itself once, after step `kill_at`."""
         now = time.time()
         if self._rank == 0:
             line = json.dumps({"step": step, "time": now, "process": self._process})
             with (self._folder / STEPS).open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
         elif self._rank == 1 and step == kill_at and not (self._folder / KILLED).exists():
-            note = json.dumps({"step": step, "time": now})
-            (self._folder / KILLED).write_text(note, encoding="utf-8")
+            text = json.dumps({"step": step, "time": now})
+            (self._folder / KILLED).write_text(text, encoding="utf-8")
             os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -18,18 +18,17 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
-from benchmarks.plain.case import SIZE, Case, read_cases, work
+from benchmarks.plain.case import SIZE, Case, work
 from benchmarks.plain.clock import EpochClock
-from benchmarks.plain.program import start
 
 Batch = dict[str, NDArray[np.generic]]
 
 
 class Tables(IterableDataset[Batch]):
-    """Batches of the rows of some files.
+    """Batches of the rows of table files.
 
     Args:
-        case: the files and the work.
+        case: files and the work on their rows.
     """
 
     def __init__(self, case: Case) -> None:
@@ -58,10 +57,10 @@ class Tables(IterableDataset[Batch]):
 
 
 class Pictures(Dataset[Mapping[str, Any]]):
-    """Pictures of one size, each with the number of its folder.
+    """Images of one size, each with the number of its folder as label.
 
     Args:
-        case: the files and the work.
+        case: files and the work on their images.
     """
 
     def __init__(self, case: Case) -> None:
@@ -75,28 +74,28 @@ class Pictures(Dataset[Mapping[str, Any]]):
         return len(self._files)
 
     def __getitem__(self, index: int) -> Mapping[str, Any]:
-        """Return a picture (224, 224, 3) of uint8, and its label."""
+        """Return an image (224, 224, 3) of uint8, and its label."""
         file = self._files[index]
-        with Image.open(file) as picture:
-            small = picture.convert("RGB").resize((SIZE, SIZE), Image.Resampling.BILINEAR)
+        with Image.open(file) as opened:
+            small = opened.convert("RGB").resize((SIZE, SIZE), Image.Resampling.BILINEAR)
         image = work(np.asarray(small), self._rounds)
         return {"image": image, "label": self._labels[Path(file).parent]}
 
 
 def labels(table: pa.Table) -> NDArray[np.generic]:
-    """Return the labels in memory of their own, which torch wants, shape (rows,)."""
-    made: NDArray[np.generic] = table["y"].to_numpy().copy()
-    return made
+    """Return labels (rows,), copied because the memory of Arrow is read-only."""
+    values: NDArray[np.generic] = table["y"].to_numpy().copy()
+    return values
 
 
 def loader(case: Case, workers: int) -> DataLoader[Any]:
-    """Return a loader of a case."""
-    stay = workers > 0
+    """Return a DataLoader for a case."""
+    persistent = workers > 0
     if case.format == "jpeg":
         return DataLoader(
-            Pictures(case), case.batch_size, num_workers=workers, persistent_workers=stay
+            Pictures(case), case.batch_size, num_workers=workers, persistent_workers=persistent
         )
-    return DataLoader(Tables(case), None, num_workers=workers, persistent_workers=stay)
+    return DataLoader(Tables(case), None, num_workers=workers, persistent_workers=persistent)
 
 
 def epochs(case: Case, workers: int, count: int) -> list[dict[str, float]]:
@@ -109,17 +108,13 @@ def epochs(case: Case, workers: int, count: int) -> list[dict[str, float]]:
 
 
 def main(
-    *, listed: str, num_epochs: int, workers: list[int]
+    *, cases: list[dict[str, Any]], num_epochs: int, workers: list[int]
 ) -> dict[str, dict[str, list[dict[str, float]]]]:
-    """Take the batches of each case with each number of workers; all is imported before."""
+    """Measure each case with each number of workers, after an epoch that imports everything."""
     torch.set_num_threads(1)
-    cases = read_cases(listed)
-    epochs(cases[0], 0, 1)
+    loaded = [Case(**fields) for fields in cases]
+    epochs(loaded[0], 0, 1)
     return {
         case.name: {str(count): epochs(case, count, num_epochs) for count in workers}
-        for case in cases
+        for case in loaded
     }
-
-
-if __name__ == "__main__":
-    start(main)

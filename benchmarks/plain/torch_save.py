@@ -6,21 +6,16 @@ from pathlib import Path
 import torch
 
 from benchmarks.plain.ballast import Ballast
-from benchmarks.plain.program import start
 
 
 def main(*, storage: str, count: int, pause: float, megabytes: list[int]) -> dict[str, list[float]]:
-    """Save several times and write the seconds of each."""
+    """Save `count` times; return the seconds of each call by size."""
     seconds: dict[str, list[float]] = {}
     for size in megabytes:
         state = Ballast(size).state_dict()
         for number in range(count):
-            began = time.perf_counter()
+            started = time.perf_counter()
             torch.save(state, Path(storage) / f"{size}-{number}.pt")
-            seconds.setdefault(str(size), []).append(time.perf_counter() - began)
+            seconds.setdefault(str(size), []).append(time.perf_counter() - started)
             time.sleep(pause)
     return seconds
-
-
-if __name__ == "__main__":
-    start(main)

@@ -9,7 +9,6 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 from benchmarks.plain.files import read_rows
 from benchmarks.plain.model import build_mlp, build_optimizer, train_step
-from benchmarks.plain.program import start
 
 
 def main(*, data: str, out: str, batch_size: int, epochs: int) -> None:
@@ -36,7 +35,3 @@ def main(*, data: str, out: str, batch_size: int, epochs: int) -> None:
             torch.save(state, Path(out) / f"epoch-{epoch}.pt")
             print(f"epoch {epoch} loss {loss.item():.4f}")
     dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    start(main)

@@ -9,28 +9,28 @@ import xgboost
 from xgboost import RabitTracker, collective
 
 from benchmarks.plain.files import read_rows
-from benchmarks.plain.program import start
 
 
-def main(**given: object) -> None:
-    """Boost, and write the seconds of the rounds."""
-    options = SimpleNamespace(**given)
+def main(**arguments: object) -> float:
+    """Train and return the seconds of all rounds."""
+    options = SimpleNamespace(**arguments)
     if options.ranks == 1:
         boost(0, options)
     else:
         start_ranks(options)
+    return float(Path(options.out).read_text(encoding="utf-8"))
 
 
 def boost(rank: int, options: SimpleNamespace) -> None:
-    """Read a share of the rows, boost, and write the seconds."""
+    """Train on this rank's share of the rows; rank 0 writes the seconds."""
     x, y = read_rows(options.data)
-    mine = slice(rank * len(y) // options.ranks, (rank + 1) * len(y) // options.ranks)
-    matrix = xgboost.QuantileDMatrix(x[mine].numpy(), y[mine].numpy(), nthread=options.threads)
+    share = slice(rank * len(y) // options.ranks, (rank + 1) * len(y) // options.ranks)
+    matrix = xgboost.QuantileDMatrix(x[share].numpy(), y[share].numpy(), nthread=options.threads)
     params = {**options.params, "nthread": options.threads, "tree_method": "hist"}
-    began = time.perf_counter()
+    started = time.perf_counter()
     xgboost.train(params, matrix, options.rounds)
     if rank == 0:
-        Path(options.out).write_text(str(time.perf_counter() - began), encoding="utf-8")
+        Path(options.out).write_text(str(time.perf_counter() - started), encoding="utf-8")
 
 
 def join(rank: int, options: SimpleNamespace, tracker: dict[str, str | int]) -> None:
@@ -44,8 +44,8 @@ def start_ranks(options: SimpleNamespace) -> None:
     tracker = RabitTracker(n_workers=options.ranks, host_ip="127.0.0.1", sortby="task")
     tracker.start()
     context = multiprocessing.get_context("spawn")
-    words = (options, tracker.worker_args())
-    ranks = [context.Process(target=join, args=(rank, *words)) for rank in range(options.ranks)]
+    arguments = (options, tracker.worker_args())
+    ranks = [context.Process(target=join, args=(rank, *arguments)) for rank in range(options.ranks)]
     for process in ranks:
         process.start()
     for process in ranks:
@@ -53,7 +53,3 @@ def start_ranks(options: SimpleNamespace) -> None:
     tracker.wait_for()
     if any(process.exitcode for process in ranks):
         raise SystemExit("a rank failed")
-
-
-if __name__ == "__main__":
-    start(main)

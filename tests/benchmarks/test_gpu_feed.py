@@ -1,4 +1,4 @@
-"""What a GPU is fed for, without one."""
+"""The networks of the GPU benchmark, and its check for a GPU."""
 
 import pytest
 import torch
@@ -7,11 +7,11 @@ from benchmarks.gpu_feed import check_gpu
 from benchmarks.plain.residual import CLASSES, build_residual
 
 
-# Of torchvision's, whose last layer has 1,000 classes.
+# Numbers of torchvision's networks, which have 1,000 classes.
 @pytest.mark.parametrize(
     ("name", "parameters"), [("ResNet-18", 11_689_512), ("ResNet-50", 25_557_032)]
 )
-def test_a_network_has_the_parameters_that_it_is_known_for(name: str, parameters: int) -> None:
+def test_a_network_has_as_many_parameters_as_in_torchvision(name: str, parameters: int) -> None:
     with torch.device("meta"):
         network = build_residual(name)
     head = network[-1]
@@ -22,7 +22,7 @@ def test_a_network_has_the_parameters_that_it_is_known_for(name: str, parameters
     assert network(torch.empty(2, 3, 224, 224, device="meta")).shape == (2, CLASSES)
 
 
-def test_who_has_no_gpu_is_told_before_anything_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_gpu_the_benchmark_exits_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
 
     with pytest.raises(SystemExit, match="torch sees no CUDA device here"):

@@ -1,4 +1,4 @@
-"""The arithmetic of the loaders' benchmarks, and the work that is the same on all sides."""
+"""The rates of the loader benchmarks, and the work on their rows."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ def epoch(first: float, waited: float, steady: float) -> dict[str, float]:
     return {"firstSeconds": first, "waitedSeconds": waited, "steadySeconds": steady, "steps": 11}
 
 
-def test_a_rate_leaves_out_first_batches_or_has_them() -> None:
+def test_steady_rates_exclude_first_batches_and_whole_rates_include_them() -> None:
     found = rates_of([epoch(3, 1, 1), epoch(1, 1, 1), epoch(1, 1, 1)], batch_size=10)
     assert found == {
         "steady": pytest.approx(100),
@@ -24,7 +24,7 @@ def test_a_rate_leaves_out_first_batches_or_has_them() -> None:
     }
 
 
-def test_the_first_batch_of_later_epochs_is_waited_for_too() -> None:
+def test_the_wait_of_later_epochs_includes_their_first_batch() -> None:
     found = waits_of([epoch(9, 0, 10), epoch(1, 1, 9), epoch(1, 1, 9)])
     assert found == {
         "steady": pytest.approx(100 * 2 / 28),
@@ -35,7 +35,7 @@ def test_the_first_batch_of_later_epochs_is_waited_for_too() -> None:
 
 
 @pytest.mark.parametrize("rounds", [0, 2])
-def test_work_on_a_row_hangs_on_that_row_alone(rounds: int) -> None:
+def test_the_work_on_a_row_depends_only_on_that_row(rounds: int) -> None:
     rows = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
     one_by_one = np.stack([work(row, rounds) for row in rows])
     assert work(rows, rounds).dtype == rows.dtype

@@ -1,4 +1,4 @@
-"""The arithmetic of the benchmarks, and the order in which sides run."""
+"""Medians, ratios and targets of figures, and the order in which sides run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,14 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.measure import Figure, Options, Sample, Target, in_turn
+from benchmarks.measure import Figure, Options, Sample, Target, run_sides
 
 REFERENCE = ("other", [1.0, 2.0, 4.0])
 
 
+def make_options(cache: Path, repeats: int) -> Options:
+    return Options(repeats=repeats, quick=True, cache=cache)
+
+
 @dataclass(frozen=True)
 class Case:
-    """A figure and what must come out."""
+    """A figure and its expected values."""
 
     figure: Figure
     want_median: float
@@ -22,35 +26,33 @@ class Case:
 
 
 CASES = {
-    "a figure alone has a median and nothing else": Case(
+    "a figure without another side has only a median": Case(
         Figure("a", "s", [3.0, 1.0, 2.0]), 2.0, None, None
     ),
-    "two repeats have the mean of both as their median": Case(
-        Figure("a", "s", [1.0, 2.0]), 1.5, None, None
-    ),
+    "the median of two repeats is their mean": Case(Figure("a", "s", [1.0, 2.0]), 1.5, None, None),
     "the ratio is taken within each repeat, then its median": Case(
         Figure("a", "s", [2.0, 6.0, 4.0], REFERENCE), 4.0, 2.0, None
     ),
-    "a bound from above on the value is met at the bound": Case(
+    "an upper bound is met at the bound": Case(
         Figure("a", "s", [1.0], target=Target("value", "<=", 1.0)), 1.0, None, True
     ),
-    "a bound from above on the value is missed above it": Case(
+    "an upper bound is missed above it": Case(
         Figure("a", "s", [1.1], target=Target("value", "<=", 1.0)), 1.1, None, False
     ),
-    "a bound on the worst looks at the worst": Case(
+    "an upper bound on the worst compares the largest value": Case(
         Figure("a", "s", [9.0, 1.0, 2.0], target=Target("worst", "<=", 8.0)), 2.0, None, False
     ),
-    "the worst from below is the least": Case(
+    "a lower bound on the worst compares the smallest value": Case(
         Figure("a", "s", [9.0, 1.0, 2.0], target=Target("worst", ">=", 1.5)), 2.0, None, False
     ),
-    "a bound from below on the ratio looks at the ratio, not at the value": Case(
+    "a bound on the ratio compares the ratio, not the value": Case(
         Figure("a", "s", [9.0], ("other", [10.0]), Target("ratio", ">=", 0.95)), 9.0, 0.9, False
     ),
 }
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_a_figure_says(case: Case) -> None:
+def test_figure(case: Case) -> None:
     assert case.figure.median == case.want_median
     assert case.figure.ratio == case.want_ratio
     assert case.figure.met is case.want_met
@@ -61,7 +63,7 @@ def test_figures_of_unequal_repeats_have_no_ratio() -> None:
         _ = Figure("a", "s", [1.0, 2.0], ("other", [1.0])).ratio
 
 
-def test_sides_run_in_turn_each_in_an_empty_folder_of_its_own(tmp_path: Path) -> None:
+def test_sides_alternate_each_in_a_new_empty_folder(tmp_path: Path) -> None:
     order: list[str] = []
     folders: set[Path] = set()
 
@@ -75,7 +77,7 @@ def test_sides_run_in_turn_each_in_an_empty_folder_of_its_own(tmp_path: Path) ->
 
         return run
 
-    samples = in_turn({"a": side("a"), "b": side("b")}, Options(2, True, tmp_path))
+    samples = run_sides({"a": side("a"), "b": side("b")}, make_options(tmp_path, repeats=2))
 
     assert order == ["a", "b", "a", "b"]
     assert samples.of("b", "count") == [2, 4]
@@ -83,7 +85,7 @@ def test_sides_run_in_turn_each_in_an_empty_folder_of_its_own(tmp_path: Path) ->
     assert not any(folder.exists() for folder in folders)
 
 
-def test_mirrored_sides_take_turns_in_being_first(tmp_path: Path) -> None:
+def test_mirrored_sides_alternate_in_being_first(tmp_path: Path) -> None:
     order: list[str] = []
 
     def side(name: str) -> Callable[[Path], Sample]:
@@ -93,5 +95,5 @@ def test_mirrored_sides_take_turns_in_being_first(tmp_path: Path) -> None:
 
         return run
 
-    in_turn({"a": side("a"), "b": side("b")}, Options(3, True, tmp_path), is_mirrored=True)
+    run_sides({"a": side("a"), "b": side("b")}, make_options(tmp_path, repeats=3), is_mirrored=True)
     assert order == ["a", "b", "b", "a", "a", "b"]

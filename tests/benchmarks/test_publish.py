@@ -1,4 +1,4 @@
-"""What a benchmark leaves."""
+"""The files that a benchmark writes."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from benchmarks.measure import Figure, Options, Samples, Target, publish
 
 
-def test_a_table_is_left_as_json_and_as_rows_for_the_results(tmp_path: Path) -> None:
+def test_figures_are_written_as_json_and_as_markdown_rows(tmp_path: Path) -> None:
     other = [10.0, 20.0]
     figures = [
         Figure("plain", "s", other),
@@ -14,7 +14,8 @@ def test_a_table_is_left_as_json_and_as_rows_for_the_results(tmp_path: Path) -> 
     ]
     samples = Samples({"plain": [{"seconds": 10.0}, {"seconds": 20.0}]})
 
-    publish("whole_job", figures, samples, Options(2, False, tmp_path), tmp_path)
+    options = Options(repeats=2, quick=False, cache=tmp_path)
+    publish("whole_job", figures, samples, options, tmp_path)
 
     (written,) = tmp_path.glob("whole_job-*.json")
     document = json.loads(written.read_text())

@@ -1,4 +1,4 @@
-"""The generated rows are what both sides read."""
+"""The generated rows, and the records of a killed worker."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from benchmarks.plain.steplog import StepLog, read_recovery
 SHAPE = rows.Shape("tiny", 160, 12)
 
 
-def test_rows_have_the_shape_asked_for_and_are_made_once(tmp_path: Path) -> None:
+def test_rows_have_their_shape_and_are_written_once(tmp_path: Path) -> None:
     folder = rows.make(SHAPE, tmp_path)
     written = {file: file.stat().st_mtime_ns for file in folder.iterdir()}
     x, y = read_rows(str(rows.make(SHAPE, tmp_path)))
@@ -21,7 +21,7 @@ def test_rows_have_the_shape_asked_for_and_are_made_once(tmp_path: Path) -> None
     assert {file: file.stat().st_mtime_ns for file in folder.iterdir()} == written
 
 
-def test_recovery_is_read_from_the_notes_of_two_groups(tmp_path: Path) -> None:
+def test_recovery_is_the_time_between_two_groups_of_workers(tmp_path: Path) -> None:
     (tmp_path / "killed.json").write_text('{"step": 40, "time": 100.0}')
     (tmp_path / "steps.jsonl").write_text(
         '{"step": 40, "time": 100.0, "process": 7}\n{"step": 33, "time": 102.5, "process": 9}\n'
@@ -29,7 +29,7 @@ def test_recovery_is_read_from_the_notes_of_two_groups(tmp_path: Path) -> None:
     assert read_recovery(tmp_path) == {"seconds": 2.5, "redone": 8}
 
 
-def test_a_worker_that_died_once_does_not_die_again(tmp_path: Path) -> None:
+def test_a_worker_is_killed_only_once(tmp_path: Path) -> None:
     (tmp_path / "killed.json").write_text('{"step": 40, "time": 100.0}')
-    StepLog(str(tmp_path), rank=1).done(40, kill_at=40)
+    StepLog(str(tmp_path), rank=1).record(40, kill_at=40)
     assert not (tmp_path / "steps.jsonl").exists()

@@ -1,4 +1,4 @@
-"""Transforms of the loaders' benchmark: a process that reads imports this file and little else."""
+"""Transforms of the loader benchmarks; data tasks import this module, so it imports little."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from trainshed.transforms.batch_checks import Batch
 
 
-def worked(batch: Batch, *, column: str, rounds: int) -> Batch:
-    """Return a batch after the work on a column."""
+def apply_work(batch: Batch, *, column: str, rounds: int) -> Batch:
+    """Return a batch with the work done on a column."""
     return {**batch, column: work(batch[column], rounds)}
 
 
-def stacked(batch: Batch) -> Batch:
-    """Return `x` (rows, columns) of all columns but the label."""
+def stack_columns(batch: Batch) -> Batch:
+    """Return all columns except the label as `x` (rows, columns)."""
     columns = [batch[name] for name in batch if name != "y"]
     x = np.stack(columns, axis=1, dtype=np.float32, casting="same_kind")
     return {"x": x, "y": batch["y"]}

@@ -1,4 +1,4 @@
-"""The objects that the controller is given, and what it writes into one of them."""
+"""Objects of the controller's benchmark, and the status that the controller writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def make_run(name: str) -> Manifest:
-    """Return a TrainingRun of usual size."""
+    """Return a TrainingRun of typical size."""
     read: JsonValue = {"format": "parquet", "path": "digits/train", "columns": ["image", "label"]}
     decode: JsonValue = {"use": "trainshed.transforms:decode_image", "options": {"size": 8}}
     return {
@@ -30,7 +30,7 @@ def make_run(name: str) -> Manifest:
 
 
 def make_status(name: str) -> Manifest:
-    """Return the status of a run whose first attempt is about to begin."""
+    """Return the status of a run before its first attempt starts."""
     condition: Manifest = {
         "observedGeneration": 1,
         "status": "True",
@@ -62,7 +62,7 @@ def make_status(name: str) -> Manifest:
 
 
 def make_cluster() -> Manifest:
-    """Return a RayCluster with room for everybody; it counts as whole, for it scales by itself."""
+    """Return a RayCluster with enough capacity for all runs; it scales, so it counts as ready."""
     pod: JsonValue = {"spec": {"containers": [{"name": "ray", "image": "ray:1"}]}}
     group: JsonValue = {
         "groupName": "cpu",

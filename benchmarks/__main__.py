@@ -1,0 +1,6 @@
+"""Runs one benchmark: `python -m benchmarks NAME [options]`."""
+
+import importlib
+import sys
+
+importlib.import_module(f"benchmarks.{sys.argv.pop(1)}").main()
