@@ -1,39 +1,31 @@
 """The whole job as the guides of Ray write it: Ray Train on rows that Ray Data streams."""
 
-import tempfile
-from pathlib import Path
-
 import ray
 import ray.data
 import ray.train
 import torch
-from ray.train import Checkpoint, RunConfig, ScalingConfig
+from ray.train import RunConfig, ScalingConfig
 from ray.train.torch import TorchTrainer, prepare_model
 
 from benchmarks.plain.model import build_mlp, build_optimizer, train_step
+from benchmarks.plain.ray_checkpoint import report
 
 
 def train_loop_per_worker(config: dict[str, int]) -> None:
     """Train, and report a checkpoint of each epoch."""
     torch.manual_seed(0)
-    context = ray.train.get_context()
+    num_workers = ray.train.get_context().get_world_size()
     shard = ray.train.get_dataset_shard("train")
     model = prepare_model(build_mlp(config["features"], [256], 10))
     optimizer = build_optimizer(model)
     for epoch in range(config["epochs"]):
         loss = torch.zeros(())
         for batch in shard.iter_torch_batches(
-            batch_size=config["batch_size"] // context.get_world_size(), drop_last=True
+            batch_size=config["batch_size"] // num_workers, drop_last=True
         ):
             loss = train_step(model, optimizer, batch["x"], batch["y"])
-        metrics = {"epoch": epoch, "loss": loss.item()}
-        if context.get_world_rank() != 0:
-            ray.train.report(metrics)
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-            torch.save(state, Path(folder) / "state.pt")
-            ray.train.report(metrics, checkpoint=Checkpoint.from_directory(folder))
+        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+        report({"epoch": epoch, "loss": loss.item()}, state)
 
 
 def main(*, data: str, out: str, **config: object) -> None:

@@ -1,66 +1,44 @@
 """Ray Train with Ray Data as their guides write it, for a RayJob on a cluster that loses Pods."""
 
 import argparse
-import tempfile
 import time
-from pathlib import Path
+from typing import Any
 
 import ray
 import ray.data
 import ray.train
 import torch
-from ray.train import Checkpoint, FailureConfig, RunConfig, ScalingConfig
+from ray.train import FailureConfig, RunConfig, ScalingConfig
 from ray.train.torch import TorchTrainer, prepare_model
 from torch import nn
 
+from benchmarks.plain.ray_checkpoint import load_checkpoint, report
 from benchmarks.plain.steplog import StepLog
 
 
-def train_loop_per_worker(config: dict[str, object]) -> None:
+def train_loop_per_worker(config: dict[str, Any]) -> None:
     """Resume after the last epoch that has a checkpoint, and train."""
-    pause, epochs = config["pause"], config["epochs"]
-    assert isinstance(pause, float)
-    assert isinstance(epochs, int)
     context = ray.train.get_context()
-    rank, num_workers = context.get_world_rank(), context.get_world_size()
-    log = StepLog(str(config["notes"]), rank)
+    log = StepLog(config["notes"], context.get_world_rank())
     model = prepare_model(nn.Linear(1, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    step, first_epoch = load(model)
+    step = first_epoch = 0
+    if state := load_checkpoint():
+        model.load_state_dict(state["model"])
+        step, first_epoch = state["step"], state["epoch"] + 1
     shard = ray.train.get_dataset_shard("train")
-    for epoch in range(first_epoch, epochs):
-        for batch in shard.iter_torch_batches(batch_size=64 // num_workers, drop_last=True):
+    batch_size = 64 // context.get_world_size()
+    for epoch in range(first_epoch, config["epochs"]):
+        for batch in shard.iter_torch_batches(batch_size=batch_size, drop_last=True):
             labels = batch["label"].float().unsqueeze(1)
             loss = nn.functional.mse_loss(model(labels), labels)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]  # untyped in PyTorch
             optimizer.step()
-            time.sleep(pause)
+            time.sleep(config["pause"])
             step += 1
             log.record(step)
-        report(model, step, epoch, rank)
-
-
-def load(model: nn.Module) -> tuple[int, int]:
-    """Load the last checkpoint; return the number of finished steps and epochs."""
-    checkpoint = ray.train.get_checkpoint()
-    if checkpoint is None:
-        return 0, 0
-    with checkpoint.as_directory() as folder:
-        state = torch.load(Path(folder) / "state.pt")
-    model.load_state_dict(state["model"])
-    return int(state["step"]), int(state["epoch"]) + 1
-
-
-def report(model: nn.Module, step: int, epoch: int, rank: int) -> None:
-    """Report an epoch, with a checkpoint from rank 0."""
-    if rank != 0:
-        ray.train.report({"epoch": epoch})
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        state = {"model": model.state_dict(), "step": step, "epoch": epoch}
-        torch.save(state, Path(folder) / "state.pt")
-        ray.train.report({"epoch": epoch}, checkpoint=Checkpoint.from_directory(folder))
+        report({"epoch": epoch}, {"model": model.state_dict(), "step": step, "epoch": epoch})
 
 
 def main() -> None:

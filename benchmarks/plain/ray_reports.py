@@ -4,6 +4,7 @@ import json
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import ray
 import ray.train
@@ -16,21 +17,21 @@ from benchmarks.plain.ballast import Ballast
 MODES = {"sync": CheckpointUploadMode.SYNC, "async": CheckpointUploadMode.ASYNC}
 
 
-def train_loop_per_worker(config: dict[str, object]) -> None:
+def train_loop_per_worker(config: dict[str, Any]) -> None:
     """Report checkpoints of each size in each mode, then metrics only."""
     # seconds: of each call, by "mode/megabytes", or "metrics" for calls without a checkpoint
     seconds: dict[str, list[float]] = {}
-    for megabytes in config["megabytes"]:  # type: ignore[attr-defined]  # typed as object
+    for megabytes in config["megabytes"]:
         model = Ballast(megabytes)
         for name, mode in MODES.items():
-            for _ in range(config["count"]):  # type: ignore[call-overload]
+            for _ in range(config["count"]):
                 seconds.setdefault(f"{name}/{megabytes}", []).append(report(model, mode))
-                time.sleep(config["pause"])  # type: ignore[arg-type]
-    for number in range(config["reports"]):  # type: ignore[call-overload]
+                time.sleep(config["pause"])
+    for number in range(config["reports"]):
         started = time.perf_counter()
         ray.train.report({"number": number})
         seconds.setdefault("metrics", []).append(time.perf_counter() - started)
-    Path(str(config["out"])).write_text(json.dumps(seconds), encoding="utf-8")
+    Path(config["out"]).write_text(json.dumps(seconds), encoding="utf-8")
 
 
 def report(model: torch.nn.Module, mode: CheckpointUploadMode) -> float:
