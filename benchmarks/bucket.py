@@ -10,20 +10,26 @@ import os
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
+
 from benchmarks.measure import Figure, Sample, Target, parse_options, publish, run_sides
+from benchmarks.ours.stepping import make_manifest
 from benchmarks.processes import run_module
+from benchmarks.s3_server import run_s3_server
 from tests.faulty_s3 import FaultyS3
-from tests.s3 import S3Server
+from trainshed.checkpoint import store
+from trainshed.checkpoint.local_checkpoint import local_checkpoint
+from trainshed.checkpoint.model_file import TORCH
+from trainshed.storage.bucket import Bucket
+from trainshed.storage.run_folder import METRICS, RunFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from trainshed.storage.bucket import Bucket
+    from tests.s3 import S3Server
 
 STEPS, EVERY_STEPS = 300, 100
 RANKS = 4
@@ -36,14 +42,10 @@ def main() -> None:
     """Measure all sides."""
     options = parse_options(__doc__)
     megabytes = 64 if options.quick else 1024
-    with ExitStack() as stack:
-        server = S3Server(Path(stack.enter_context(tempfile.TemporaryDirectory())))
-        server.start()
-        stack.callback(server.kill)
+    with run_s3_server() as server, closing(FaultyS3(server)) as proxy:
         for thread in Path(f"/proc/{server.process}/task").iterdir():
             os.setpriority(os.PRIO_PROCESS, int(thread.name), 19)  # priorities are of threads
-        proxy = FaultyS3(server)
-        stack.callback(proxy.close)
+        os.environ.update(proxy.environment)  # `train` connects without the proxy
         sides = {
             "no checkpoint": partial(train, server, "disk", 0, megabytes),
             "disk": partial(train, server, "disk", EVERY_STEPS, megabytes),
@@ -97,37 +99,26 @@ def train(server: S3Server, kind: str, every: int, megabytes: int, folder: Path)
 
 def count_requests(server: S3Server, proxy: FaultyS3, megabytes: int, folder: Path) -> Sample:
     """Count the requests of a run with a proxy."""
-    from trainshed.storage.bucket import Bucket
-    from trainshed.storage.run_folder import METRICS, RunFolder
-
-    with connected_to(proxy.environment):
-        storage = Bucket(f"s3://{server.make_bucket()}", "runs/local/benchmark")
-        storage.write("warm", b"")  # makes the client and its connection
-        before, claims = proxy.count(), proxy.count("PUT", "*/claim")
-        started = time.perf_counter()
-        attempt = RunFolder(storage).claim("abc", fresh=False, number=1)
-        claim_ms = 1000 * (time.perf_counter() - started)
-        claims = proxy.count("PUT", "*/claim") - claims
-        started, events = time.perf_counter(), attempt.folder.append(METRICS)
-        for _ in range(WATCHED_SECONDS):
-            events.write("{}\n")
-            time.sleep(1)
-        rate = (proxy.count() - before) / (time.perf_counter() - started)
-        events.close()
-        attempt.close()
-        reads = count_reads(storage / "attempts/1/ray", proxy, megabytes, folder)
+    storage = Bucket(f"s3://{server.make_bucket()}", "runs/local/benchmark")
+    storage.write("warm", b"")  # makes the client and its connection
+    before, claims = proxy.count(), proxy.count("PUT", "*/claim")
+    started = time.perf_counter()
+    attempt = RunFolder(storage).claim("abc", fresh=False, number=1)
+    claim_ms = 1000 * (time.perf_counter() - started)
+    claims = proxy.count("PUT", "*/claim") - claims
+    started, events = time.perf_counter(), attempt.folder.append(METRICS)
+    for _ in range(WATCHED_SECONDS):
+        events.write("{}\n")
+        time.sleep(1)
+    rate = (proxy.count() - before) / (time.perf_counter() - started)
+    events.close()
+    attempt.close()
+    reads = count_reads(storage / "attempts/1/ray", proxy, megabytes, folder)
     return {"claim": claim_ms, "claims": claims, "a second": rate, "reads": reads}
 
 
 def count_reads(parent: Bucket, proxy: FaultyS3, megabytes: int, folder: Path) -> float:
     """Return how often the ranks of one node fetch the weights together."""
-    import torch
-
-    from benchmarks.ours.stepping import make_manifest
-    from trainshed.checkpoint import store
-    from trainshed.checkpoint.local_checkpoint import local_checkpoint
-    from trainshed.checkpoint.model_file import TORCH
-
     weights = {"weight": torch.zeros(megabytes * 2**18)}
     content = store.Content(TORCH, {"model": weights}, {})
     written = store.write(parent, content, make_manifest(1), trust_objects=False)
@@ -146,18 +137,3 @@ def count_reads(parent: Bucket, proxy: FaultyS3, megabytes: int, folder: Path) -
     finally:
         tempfile.tempdir = None
     return requests / -(-manifest.files[TORCH.name].bytes // PART_BYTES)
-
-
-@contextmanager
-def connected_to(environment: Mapping[str, str]) -> Iterator[None]:
-    """Set the variables of a server in this process."""
-    from trainshed.storage.store_client import client_of
-
-    before = dict(os.environ)
-    os.environ.update(environment)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-        client_of.cache_clear()

@@ -30,7 +30,7 @@ def main() -> None:
     """Measure the waits."""
     options = parse_options(__doc__)
     megabytes = QUICK_MEGABYTES if options.quick else MEGABYTES
-    heavy = replace(stored.cases("parquet", megabytes, options.cache)[1], rounds=ROUNDS)
+    heavy = replace(stored.cases(["parquet"], [megabytes], options.cache)[1], rounds=ROUNDS)
     samples = run_sides({"ours": partial(ours, heavy)}, options)
     target = Target("value", "<=", 1)
     figures = [

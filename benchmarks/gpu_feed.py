@@ -51,7 +51,7 @@ def main() -> None:
     options = parse_options(parser)
     check_gpu()
     megabytes = QUICK_MEGABYTES if options.quick else MEGABYTES
-    case = replace(stored.cases("jpeg", megabytes, options.cache)[0], batch_size=BATCH)
+    case = replace(stored.cases(["jpeg"], [megabytes], options.cache)[0], batch_size=BATCH)
     cpus = max(1, (os.cpu_count() or 1) - 2)
     loader = f"DataLoader with Pillow, {cpus} workers"
     sides: dict[str, Callable[[Path], Sample]] = {}

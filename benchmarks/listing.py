@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import os
 import pickle
-import tempfile
 import time
-from contextlib import ExitStack
+from contextlib import closing
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.measure import Figure, Sample, Target, parse_options, publish, run_sides
+from benchmarks.s3_server import run_s3_server
 from tests.faulty_s3 import FaultyS3
-from tests.s3 import S3Server
 from trainshed.data.sources.dataset_files import open_source, read_fragment
 from trainshed.storage.bucket import Bucket
 from trainshed.storage.disk import Disk
@@ -25,6 +23,8 @@ from trainshed.storage.store_client import client_of
 from trainshed_api.rows import ReadSpec
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from trainshed.storage.folder import Folder
 
 CLASSES, FIELD = 100, "spec.data.datasets.train.read"
@@ -36,12 +36,7 @@ def main() -> None:
     """Measure the disk and the bucket."""
     options = parse_options(__doc__)
     files = 20_000 if options.quick else 200_000
-    with ExitStack() as stack:
-        server = S3Server(Path(stack.enter_context(tempfile.TemporaryDirectory())))
-        server.start()
-        stack.callback(server.kill)
-        proxy = FaultyS3(server)
-        stack.callback(proxy.close)
+    with run_s3_server() as server, closing(FaultyS3(server)) as proxy:
         name = server.make_bucket()
         folder = server.folder_of(name) / "rows"
         write(folder, files)

@@ -66,12 +66,8 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, nargs="+", default=[10, 100], help="file sizes")
     parser.add_argument("--formats", nargs="+", choices=stored.FORMATS, default=stored.FORMATS)
     options = parse_options(parser)
-    cases = [
-        case
-        for megabytes in ([10] if options.quick else options.megabytes)
-        for form in options.formats
-        for case in stored.cases(form, megabytes, options.cache)
-    ]
+    sizes = [10] if options.quick else options.megabytes
+    cases = stored.cases(options.formats, sizes, options.cache)
     ray_options = {"num_epochs": EPOCHS, "cpus": CPUS}
     sides = {
         "DataLoader": partial(run_loaders, "plain.torch_loading", torch_workers(0, 1, 2), cases),

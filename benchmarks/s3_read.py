@@ -8,8 +8,6 @@ machine. Each epoch fetches all files, or only the first one does, with `read.lo
 from __future__ import annotations
 
 import shutil
-import tempfile
-from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -28,12 +26,13 @@ from benchmarks.measure import (
     run_sides,
 )
 from benchmarks.processes import run_module
-from tests.s3 import S3Server
+from benchmarks.s3_server import run_s3_server
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from benchmarks.plain.case import Case
+    from tests.s3 import S3Server
 
 FORMATS = ("parquet", "jpeg")
 MIN_RATIO = 0.7
@@ -48,16 +47,9 @@ def main() -> None:
     parser = parser_for(__doc__)
     parser.add_argument("--megabytes", type=int, nargs="+", default=[100], help="file sizes")
     options = parse_options(parser)
-    cases = [
-        case
-        for megabytes in ([10] if options.quick else options.megabytes)
-        for form in FORMATS
-        for case in stored.cases(form, megabytes, options.cache)
-    ]
-    with ExitStack() as stack:
-        server = S3Server(Path(stack.enter_context(tempfile.TemporaryDirectory())))
-        server.start()
-        stack.callback(server.kill)
+    sizes = [10] if options.quick else options.megabytes
+    cases = stored.cases(FORMATS, sizes, options.cache)
+    with run_s3_server() as server:
         addresses = upload(server, cases)
         sides = {
             "disk": partial(read, cases, None, {}),

@@ -13,10 +13,12 @@ from benchmarks.plain.case import Case
 from tests.builders_data import encode_jpeg, make_photo
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 MEGABYTE = 2**20
-ROWS_IN_BATCH, PICTURES_IN_BATCH = 1024, 64
+ROWS_IN_BATCH = 1024
+BATCH_SIZES = {"parquet": ROWS_IN_BATCH, "csv": ROWS_IN_BATCH, "jpeg": 64}
 FEATURES, CSV_COLUMNS = 64, 16
 CSV_ROW_BYTES = 126
 # Images are stored larger than they are decoded; number of different images.
@@ -26,19 +28,20 @@ ROUNDS = {"parquet": 60, "csv": 200, "jpeg": 2}
 FORMATS = tuple(ROUNDS)
 
 
-def cases(form: str, megabytes: int, cache: Path) -> list[Case]:
-    """Return the cheap and the heavy case of a format; the files are in the page cache.
+def cases(forms: Iterable[str], sizes: Iterable[int], cache: Path) -> list[Case]:
+    """Return a cheap and a heavy case of each size and format; the files are in the page cache.
 
     Args:
-        form: key of FORMATS.
-        megabytes: approximate size of the files; for Parquet, of the rows in memory.
+        forms: of FORMATS.
+        sizes: approximate megabytes of the files; for Parquet, of the rows in memory.
         cache: folder for all files.
     """
     writers = {"parquet": _parquet, "csv": _csv, "jpeg": _jpeg}
-    folder = str(writers[form](megabytes, cache))
-    batch_size = PICTURES_IN_BATCH if form == "jpeg" else ROWS_IN_BATCH
     return [
-        Case(f"{form}, {megabytes} MB, {name}", form, folder, batch_size, rounds)
+        Case(f"{form}, {megabytes} MB, {name}", form, folder, BATCH_SIZES[form], rounds)
+        for megabytes in sizes
+        for form in forms
+        for folder in [str(writers[form](megabytes, cache))]
         for name, rounds in (("cheap", 0), ("heavy", ROUNDS[form]))
     ]
 
