@@ -16,14 +16,13 @@ from benchmarks.measure import Figure, Sample, Samples, Target, parse_options, p
 from benchmarks.processes import run_module
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from pydantic import JsonValue
 
 BATCH, RANKS_BEFORE = 256, 4
 RANKS_AFTER = (4, 2)
-MODES: dict[str, Mapping[str, JsonValue]] = {
+MODES: dict[str, dict[str, JsonValue]] = {
     "none": {"mode": "none"},
     "blocks": {"mode": "blocks"},
     "local": {"mode": "local", "bufferSize": 10_000},

@@ -8,7 +8,6 @@ workers and one CPU for data, 20,000 rows of 3072 numbers; a cache reads all of 
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -30,21 +29,14 @@ MODES = ("none", "files", "blocks", "global")
 BUFFERS = {2_000: 2_000, 10_000: 10_001, 50_000: 50_000}
 
 
-@dataclass(frozen=True)
-class Stream:
-    """The fields `shuffle` and `cache` of a dataset."""
-
-    shuffle: Mapping[str, JsonValue]
-    cache: str = "none"
-
-
-STREAMS = {
-    **{mode: Stream({"mode": mode}) for mode in ("none", "files", "blocks")},
-    "local": Stream({"mode": "local", "bufferSize": 10_000}),
-    "files and a buffer": Stream({"mode": "files", "bufferSize": 10_001}),
-    "blocks and a buffer": Stream({"mode": "blocks", "bufferSize": 10_001}),
-    "global, streamed": Stream({"mode": "global"}),
-    "global, as objects": Stream({"mode": "global"}, "objects"),
+# Fields of the dataset for each first batch; without `cache`, none.
+STREAMS: dict[str, dict[str, JsonValue]] = {
+    **{mode: {"shuffle": {"mode": mode}} for mode in ("none", "files", "blocks")},
+    "local": {"shuffle": {"mode": "local", "bufferSize": 10_000}},
+    "files and a buffer": {"shuffle": {"mode": "files", "bufferSize": 10_001}},
+    "blocks and a buffer": {"shuffle": {"mode": "blocks", "bufferSize": 10_001}},
+    "global, streamed": {"shuffle": {"mode": "global"}},
+    "global, as objects": {"shuffle": {"mode": "global"}, "cache": "objects"},
 }
 
 
@@ -110,18 +102,13 @@ def _figures(
     name: str, mixed: tuple[float, float], window: tuple[float, float] | None = None
 ) -> list[Figure]:
     """Return distance and spread of a shuffle, compared with those of a plain window."""
+    distance, spread = mixed
+    title, label = f"{name}: distance", "  spread of classes"
+    if window is None:
+        return [Figure(title, "rows", [distance]), Figure(label, "times", [spread])]
+    plain_distance, plain_spread = (("plain window", [value]) for value in window)
+    far, even = Target("ratio", ">=", 0.98), Target("ratio", "<=", 1.02)
     return [
-        Figure(
-            label,
-            unit,
-            [mixed[index]],
-            ("plain window", [window[index]]) if window else None,
-            target if window else None,
-        )
-        for index, (label, unit, target) in enumerate(
-            (
-                (f"{name}: distance", "rows", Target("ratio", ">=", 0.98)),
-                ("  spread of classes", "times", Target("ratio", "<=", 1.02)),
-            )
-        )
+        Figure(title, "rows", [distance], plain_distance, far),
+        Figure(label, "times", [spread], plain_spread, even),
     ]

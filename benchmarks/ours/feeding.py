@@ -22,15 +22,15 @@ from trainshed.data.loader.batches import Feed
 from trainshed.data.loader.data_server import ExecutionLimits
 from trainshed.data.loader.row_sources import RemoteSource
 from trainshed.data.sampler.dataset_plan import plan_dataset
-from trainshed.data.sampler.epoch_pass import EpochPass, steps_for
+from trainshed.data.sampler.epoch_pass import EpochPass
 from trainshed.data.sampler.sizes import CacheMemory, Measured, WorkerNode
-from trainshed.data.sources.parquet import open_source
+from trainshed.data.sources.dataset_files import open_source
 from trainshed.storage.disk import Disk
 from trainshed_api.data import DatasetSpec
 from trainshed_api.v1alpha1 import TrainingRunSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pydantic import JsonValue
     from ray.actor import ActorHandle
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from trainshed.coordinator.actor import Coordinator
     from trainshed.data.loader.batches import Batch
     from trainshed.data.loader.prefetch import Prefetched
-    from trainshed.data.sampler.batch_layout import BatchLayout
     from trainshed.data.sampler.dataset_plan import DatasetPlan
 
 # More than any dataset here needs, so that no plan is limited by memory.
@@ -66,56 +65,30 @@ def connect(address: str) -> None:
     ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
 
 
-def make_plan(  # noqa: PLR0913 - the fields of a dataset, and what is measured of it
-    name: str,
-    data: Path,
-    row_bytes: float,
-    *,
-    shuffle: Mapping[str, JsonValue],
-    cache: str = "none",
-    transforms: Sequence[JsonValue] = (),
+def make_plan(
+    name: str, folder: Path, row_bytes: float, ranks: int, **fields: JsonValue
 ) -> DatasetPlan:
-    """Return the plan of a dataset of Parquet files in a folder."""
-    spec = DatasetSpec.model_validate(
-        {
-            "read": {"format": "parquet", "path": str(data)},
-            "shuffle": dict(shuffle),
-            "cache": cache,
-            "transforms": list(transforms),
-        }
-    )
-    source = open_source(Disk(data), (), f"spec.data.datasets.{name}.read")
+    """Return the plan of a dataset in a folder.
+
+    The first pass counts the rows if the files do not.
+
+    Args:
+        name: of the dataset.
+        folder: folder of the files.
+        row_bytes: size of a row.
+        ranks: ranks that take its batches.
+        fields: of the dataset's spec; Parquet without a cache by default.
+    """
+    read: JsonValue = {"format": "parquet", "path": str(folder)}
+    spec = DatasetSpec.model_validate({"read": read, "cache": "none", **fields})
+    source = open_source(Disk(folder), spec.read, f"spec.data.datasets.{name}.read")
     measured = Measured(row_bytes, keeps_rows=True)
-    return plan_dataset(name, spec, source, measured, AMPLE_MEMORY, 1)
+    return plan_dataset(name, spec, source, measured, AMPLE_MEMORY, ranks, may_learn=True)
 
 
-def make_pass(  # noqa: PLR0913 - the fields of a pass
-    plan: DatasetPlan,
-    world_size: int,
-    batch_size: int,
-    *,
-    epoch: int = 0,
-    first_step: int = 0,
-    group: int = 0,
-    epochs: int | None = None,
-) -> EpochPass:
-    """Return a training pass over a dataset."""
-    return EpochPass(
-        plan.name,
-        "train",
-        epoch,
-        first_step,
-        world_size,
-        batch_size,
-        seed=0,
-        group=group,
-        epochs=epochs,
-    )
-
-
-def make_layout(plan: DatasetPlan, epoch_pass: EpochPass) -> BatchLayout:
-    """Return the steps of a pass over all rows of the files."""
-    return steps_for(plan, epoch_pass, int(plan.counts.sum()))
+def make_pass(plan: DatasetPlan, world_size: int, batch_size: int) -> EpochPass:
+    """Return the training pass of the first epoch."""
+    return EpochPass(plan.name, "train", 0, 0, world_size, batch_size, seed=0)
 
 
 def start_coordinator(plans: Sequence[DatasetPlan], ranks: int = 4) -> Coordinator:
@@ -221,21 +194,6 @@ def wait_for_first(
     """Return when all ranks had the first batch of a pass, seconds since 1970."""
     times = [rank.begin.remote(plan, epoch_pass, handle_of(client), 1) for rank in ranks]
     return float(max(ray.get(times)))
-
-
-def measure_epochs(
-    ranks: Sequence[ActorHandle[Rank]],
-    plan: DatasetPlan,
-    epoch_pass: EpochPass,
-    client: Coordinator,
-    pause: float,
-) -> list[list[dict[str, float]]]:
-    """Return the epoch times of each rank."""
-    arguments = (plan, epoch_pass, handle_of(client), pause)
-    times: list[list[dict[str, float]]] = ray.get(
-        [rank.measure_epochs.remote(*arguments) for rank in ranks]
-    )
-    return times
 
 
 def stop(ranks: Sequence[ActorHandle[Rank]]) -> None:

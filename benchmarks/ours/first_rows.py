@@ -19,9 +19,7 @@ def main(*, data: str, row_bytes: int, batch_size: int) -> dict[str, float]:
     with feeding.start_ray(["all"], 2**30):
         ranks = feeding.start_ranks(["all"] * 2)
         for name, stream in [("warm up", STREAMS["none"]), *STREAMS.items()]:
-            plan = feeding.make_plan(
-                "train", Path(data), row_bytes, shuffle=stream.shuffle, cache=stream.cache
-            )
+            plan = feeding.make_plan("train", Path(data), row_bytes, len(ranks), **stream)
             client = feeding.start_coordinator([plan])
             started = time.time()
             epoch_pass = feeding.make_pass(plan, len(ranks), batch_size)

@@ -19,13 +19,10 @@ from ray._private.internal_api import node_stats
 from benchmarks.flat import STORE_BYTES
 from benchmarks.ours import feeding, many_rows
 from trainshed.coordinator.client import handle_of
-from trainshed.data.sampler.dataset_plan import plan_dataset
-from trainshed.data.sampler.sizes import Measured
-from trainshed.data.sources.dataset_files import open_source
-from trainshed.storage.disk import Disk
-from trainshed_api.data import DatasetSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from trainshed.data.sampler.dataset_plan import DatasetPlan
 
     Role = Literal["worker", "coordinator", "task"]
@@ -42,13 +39,14 @@ def main(*, folder: str, form: str, stores: tuple[int, int]) -> dict[str, float]
         form: format of the files.
         stores: sizes of the datasets, in object stores.
     """
-    measured: dict[str, float] = {}
+    measured, kind = dict[str, float](), many_rows.KINDS[form]
     with feeding.start_ray(["data"], STORE_BYTES):
         for size, factor in zip(("small", "large"), stores, strict=True):
             data = Path(folder, size)
             rows = many_rows.write_rows(data, form, factor * STORE_BYTES)
             spilled, started = spilled_bytes(), time.perf_counter()
-            peaks = measure_pass(make_plan(size, data, form), rows)
+            plan = feeding.make_plan(size, data, kind.row_bytes, RANKS, **kind.fields(form, data))
+            peaks = measure_pass(plan, rows)
             measured |= {f"{role}, {size}": peak for role, peak in peaks.items()}
             measured[f"seconds, {size}"] = time.perf_counter() - started
             measured[f"spilled, {size}"] = spilled_bytes() - spilled
@@ -56,29 +54,12 @@ def main(*, folder: str, form: str, stores: tuple[int, int]) -> dict[str, float]
     return measured
 
 
-def make_plan(name: str, folder: Path, form: str) -> DatasetPlan:
-    """Return the plan of a dataset; the first pass counts rows if the files do not."""
-    kind = many_rows.KINDS[form]
-    spec = DatasetSpec.model_validate(
-        {
-            "read": kind.read(form, folder),
-            "cache": "none",
-            "shuffle": {"mode": "blocks"},
-            "transforms": list(kind.transforms),
-            "feed": {"lastBatch": "keep"},
-        }
-    )
-    source = open_source(Disk(folder), spec.read, f"spec.data.datasets.{name}.read")
-    measured = Measured(float(kind.row_bytes), keeps_rows=True)
-    return plan_dataset(name, spec, source, measured, feeding.AMPLE_MEMORY, RANKS, may_learn=True)
-
-
 def measure_pass(plan: DatasetPlan, rows: int) -> dict[Role, float]:
     """Take a pass of all rows; return the largest private memory of a process in each role."""
     ranks = feeding.start_ranks(["data"] * RANKS)
     client = feeding.start_coordinator([plan], ranks=RANKS)
     epoch_pass = feeding.make_pass(plan, RANKS, int(STEP_BYTES / plan.row_bytes))
-    with MemoryMonitor() as monitor:
+    with measure_peaks() as peaks:
         counts: list[int] = ray.get(
             [rank.count_rows.remote(plan, epoch_pass, handle_of(client)) for rank in ranks]
         )
@@ -86,7 +67,7 @@ def measure_pass(plan: DatasetPlan, rows: int) -> dict[Role, float]:
     for rank in ranks:
         ray.kill(rank)
     ray.kill(handle_of(client))
-    return monitor.peaks
+    return peaks
 
 
 def spilled_bytes() -> float:
@@ -98,34 +79,31 @@ def spilled_bytes() -> float:
     return float(stats.store_stats.spilled_bytes_total)
 
 
-class MemoryMonitor(threading.Thread):
-    """Samples the memory of the Ray processes of this program, while it is entered.
+@contextlib.contextmanager
+def measure_peaks() -> Iterator[dict[Role, float]]:
+    """Sample the memory of the Ray processes of this program until the block ends.
 
-    Attributes:
-        peaks: largest private memory of a process in each role, in bytes.
+    Yields:
+        Largest private memory of a process in each role, in bytes.
     """
+    peaks: dict[Role, float] = {}
+    stopped = threading.Event()
 
-    def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self.peaks: dict[Role, float] = {}
-        self._stopped = threading.Event()
-
-    def __enter__(self) -> MemoryMonitor:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self.join()
-
-    def run(self) -> None:
-        """Sample until the block ends."""
-        while not self._stopped.wait(SECONDS_BETWEEN_SAMPLES):
+    def sample() -> None:
+        while not stopped.wait(SECONDS_BETWEEN_SAMPLES):
             for process in descendants():
                 # The process may have ended since it was listed.
                 with contextlib.suppress(OSError, StopIteration):
                     if role := role_of(process):
-                        self.peaks[role] = max(self.peaks.get(role, 0), private_bytes(process))
+                        peaks[role] = max(peaks.get(role, 0), private_bytes(process))
+
+    thread = threading.Thread(target=sample, daemon=True)
+    thread.start()
+    try:
+        yield peaks
+    finally:
+        stopped.set()
+        thread.join()
 
 
 def descendants() -> list[Path]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import ray
 
 from benchmarks.ours import feeding
 from benchmarks.plain.case import SIZE, Case
 from benchmarks.trainingrun import document
 from trainshed.coordinator import start as coordinator
+from trainshed.coordinator.client import handle_of
 from trainshed.coordinator.stage_rates import Means
 from trainshed.data.loader.data_server import ExecutionLimits
 from trainshed.data.sources.local_cache import folder_here
@@ -120,13 +123,12 @@ def measure_epochs(
     plan, spec = run.plans["train"], run.spec
     means = Means(spec.data.cpus, len(ranks))
     client.feed(run.plans, ExecutionLimits(spec.data.cpus, labels), means)
-    epoch_pass = feeding.make_pass(plan, len(ranks), spec.batch_size, epochs=spec.epochs or 1)
-    return feeding.measure_epochs(ranks, plan, epoch_pass, client, pause)[0]
-
-
-def start_for(run: Prepared) -> Coordinator:
-    """Start a coordinator, which can serve several runs one after the other."""
-    return coordinator.start(run.spec, time.time())
+    epoch_pass = feeding.make_pass(plan, len(ranks), spec.batch_size)
+    arguments = (plan, replace(epoch_pass, epochs=spec.epochs), handle_of(client), pause)
+    times: list[list[dict[str, float]]] = ray.get(
+        [rank.measure_epochs.remote(*arguments) for rank in ranks]
+    )
+    return times[0]
 
 
 def main(  # noqa: PLR0913 - the options of two benchmarks
@@ -156,11 +158,9 @@ def main(  # noqa: PLR0913 - the options of two benchmarks
     times: dict[str, dict[str, list[dict[str, float]]]] = {case.name: {} for case in loaded}
     with feeding.start_ray(["all"], STORE_BYTES):
         ranks = feeding.start_ranks(["all"])
-        first = loaded[0]
-        warm_up = prepare_run(
-            first, paths[first.folder], LOADERS["streamed, 2 CPUs"], 1, Path(folder)
-        )
-        client = start_for(warm_up)
+        path, loader = paths[loaded[0].folder], LOADERS["streamed, 2 CPUs"]
+        warm_up = prepare_run(loaded[0], path, loader, 1, Path(folder))
+        client = coordinator.start(warm_up.spec, time.time())  # serves one run after the other
         measure_epochs(warm_up, client, ranks)
         for case in loaded:
             for name in loaders:

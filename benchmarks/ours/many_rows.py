@@ -61,14 +61,20 @@ class Kind:
     options: tuple[tuple[str, JsonValue], ...] = ()
     table: Callable[[Path], dict[str, JsonValue]] | None = None
 
-    def read(self, form: str, folder: Path) -> dict[str, JsonValue]:
-        """Return the `read` of a dataset in a folder."""
-        return {
+    def fields(self, form: str, folder: Path) -> dict[str, JsonValue]:
+        """Return the fields of a dataset in a folder."""
+        read: JsonValue = {
             "format": form,
             "path": str(folder),
             "columns": list(self.columns),
             "options": dict(self.options),
             **(self.table(folder) if self.table else {}),
+        }
+        return {
+            "read": read,
+            "shuffle": {"mode": "blocks"},
+            "transforms": list(self.transforms),
+            "feed": {"lastBatch": "keep"},
         }
 
 

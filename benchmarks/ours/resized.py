@@ -6,6 +6,7 @@ Warm: the coordinator is running, and four ranks were in the pass. Cold: a new j
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ import ray
 from benchmarks.ours import feeding
 from benchmarks.resize import MODES, RANKS_AFTER, RANKS_BEFORE
 from trainshed.coordinator.client import handle_of
-from trainshed.data.sampler.epoch_pass import first_read, order_of
+from trainshed.data.sampler.epoch_pass import first_read, order_of, steps_for
 from trainshed.data.sampler.permutation import EpochPermutation
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class ResizeTrial:
                 "options": {"folder": str(folder)},
             }
             self.plans[mode] = feeding.make_plan(
-                folder.name, data, row_bytes, shuffle=MODES[mode], transforms=[record]
+                folder.name, data, row_bytes, RANKS_BEFORE, shuffle=MODES[mode], transforms=[record]
             )
 
     def run_before(self, mode: str, client: Coordinator, ranks: list[ActorHandle[Rank]]) -> None:
@@ -90,22 +91,20 @@ class ResizeTrial:
         This is the step that needs the most rows of earlier steps: the last step of the window in
         the middle of the epoch or, without windows, of the row group.
         """
-        sizes = (plan, world_size, self._batch_size)
-        start = feeding.make_pass(*sizes, epoch=EPOCH, group=group)
-        middle = feeding.make_layout(plan, start).full // 2 - 1
+        start = feeding.make_pass(plan, world_size, self._batch_size)
+        start = replace(start, epoch=EPOCH, group=group)
+        middle = steps_for(plan, start, int(plan.counts.sum())).full // 2 - 1
         window = self._window_steps(plan)
         step = middle - middle % window + window - 1
-        return feeding.make_pass(*sizes, epoch=EPOCH, group=group, first_step=step - earlier)
+        return replace(start, first_step=step - earlier)
 
     def _window_steps(self, plan: DatasetPlan) -> int:
         return max(1, -(-plan.shuffle_buffer_rows // self._batch_size))
 
     def _count_earlier_rows(self, mode: str, plan: DatasetPlan, epoch_pass: EpochPass) -> float:
         """Return the number of decoded rows that are before the first step of a pass."""
-        order, layout = (
-            order_of(plan, epoch_pass, plan.counts),
-            feeding.make_layout(plan, epoch_pass),
-        )
+        order = order_of(plan, epoch_pass, plan.counts)
+        layout = steps_for(plan, epoch_pass, int(plan.counts.sum()))
         assert isinstance(order, EpochPermutation)  # only one dataset
         positions = np.empty(order.rows, dtype=np.int64)
         positions[order.ids(np.arange(order.rows, dtype=np.int64))] = np.arange(order.rows)
