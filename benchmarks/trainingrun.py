@@ -33,12 +33,12 @@ class Run:
     events: list[dict[str, Any]]
 
 
-def document(spec: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+def document(spec: Mapping[str, JsonValue], name: str = "benchmark") -> dict[str, JsonValue]:
     """Return a TrainingRun with this spec."""
     return {
         "apiVersion": "trainshed.dev/v1alpha1",
         "kind": "TrainingRun",
-        "metadata": {"name": "benchmark"},
+        "metadata": {"name": name},
         "spec": dict(spec),
     }
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import subprocess
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 
 from hack.cluster.ports import pick_ports
+from tests.control_plane.controllers import ControllerProcess
 from tests.control_plane.world import until
 from trainshed_api.progress import Progress, Seconds
 from trainshed_api.snapshot import Snapshot
@@ -29,8 +28,8 @@ _READY_SECONDS = 60
 
 
 @contextlib.asynccontextmanager
-async def run_controller(kubeconfig: Path, namespace: str, log: Path) -> AsyncIterator[Process]:
-    """Run the controller; the block begins when it has listed all objects."""
+async def run_controller(kubeconfig: Path, namespace: str, folder: Path) -> AsyncIterator[Process]:
+    """Run the controller, with its log in the folder; yields when it has listed all objects."""
     health, progress = pick_ports(2)
     settings = {
         "NAMESPACE": namespace,
@@ -41,21 +40,13 @@ async def run_controller(kubeconfig: Path, namespace: str, log: Path) -> AsyncIt
         "KEY_SECRET": KEY_SECRET,
     }
     environment = {f"TRAINSHED_CONTROLLER_{name}": value for name, value in settings.items()}
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "trainshed_controller"],
-            env={**os.environ, "KUBECONFIG": str(kubeconfig), **environment},
-            stdout=output,
-            stderr=output,
-        )
+    process = await ControllerProcess.start({"KUBECONFIG": str(kubeconfig), **environment}, folder)
     try:
+        await until(process.is_ready, _READY_SECONDS, lambda: process.log()[-2000:])
         async with aiohttp.ClientSession() as session:
-            running = Process(process.pid, namespace, health, progress, session)
-            await until(running.is_ready, _READY_SECONDS, lambda: log.read_text()[-2000:])
-            yield running
+            yield Process(process.pid, namespace, health, progress, session)
     finally:
-        process.terminate()
-        process.wait(60)
+        await process.stop()
 
 
 @dataclass(frozen=True)
@@ -75,13 +66,6 @@ class Process:
     health: int
     progress: int
     session: aiohttp.ClientSession
-
-    async def is_ready(self) -> bool:
-        """Return whether it has listed all objects."""
-        with contextlib.suppress(aiohttp.ClientError):
-            async with self.session.get(f"http://127.0.0.1:{self.health}/readyz") as response:
-                return response.status == 200
-        return False
 
     async def counter(self, name: str) -> float:
         """Return the value of one of its metrics."""

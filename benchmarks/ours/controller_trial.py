@@ -52,7 +52,7 @@ class ControllerTrial:
 
     def __init__(self, kubeconfig: Path, folder: Path, size: Size) -> None:
         self._kubeconfig = kubeconfig
-        self._log = folder / "controller.log"
+        self._folder = folder
         self._size = size
         self._job_times: dict[str, float] = {}
 
@@ -70,7 +70,7 @@ class ControllerTrial:
     async def _measure(self) -> Sample:
         crowd = [f"crowd-{number}" for number in range(self._size.crowd)]
         await for_each(crowd, self._create)
-        async with run_controller(self._kubeconfig, NAMESPACE, self._log) as controller:
+        async with run_controller(self._kubeconfig, NAMESPACE, self._folder) as controller:
             secret = await self._api.get(SECRETS, NAMESPACE, KEY_SECRET)
             assert secret
             self._key = base64.b64decode(str(as_object(secret["data"])["key"]))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from benchmarks.trainingrun import document
+
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
@@ -14,19 +16,15 @@ def make_run(name: str) -> Manifest:
     """Return a TrainingRun of typical size."""
     read: JsonValue = {"format": "parquet", "path": "digits/train", "columns": ["image", "label"]}
     decode: JsonValue = {"use": "trainshed.transforms:decode_image", "options": {"size": 8}}
-    return {
-        "apiVersion": "trainshed.dev/v1alpha1",
-        "kind": "TrainingRun",
-        "metadata": {"name": name},
-        "spec": {
-            "train": "trainshed.programs.vision:train",
-            "config": {"model": "cnn", "imageSize": 8, "channels": 1},
-            "epochs": 8,
-            "batchSize": 64,
-            "data": {"cpus": 1, "datasets": {"train": {"read": read, "transforms": [decode]}}},
-            "workers": {"count": 2, "resources": {"cpu": 1}},
-        },
+    spec: Manifest = {
+        "train": "trainshed.programs.vision:train",
+        "config": {"model": "cnn", "imageSize": 8, "channels": 1},
+        "epochs": 8,
+        "batchSize": 64,
+        "data": {"cpus": 1, "datasets": {"train": {"read": read, "transforms": [decode]}}},
+        "workers": {"count": 2, "resources": {"cpu": 1}},
     }
+    return document(spec, name)
 
 
 def make_status(name: str) -> Manifest:

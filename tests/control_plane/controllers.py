@@ -155,6 +155,11 @@ class ControllerProcess:
         port = environment["TRAINSHED_CONTROLLER_HEALTH_PORT"]
         return cls(process, f"http://127.0.0.1:{port}/readyz", log)
 
+    @property
+    def pid(self) -> int:
+        """Return the ID of its process."""
+        return self._process.pid
+
     def has_ended(self) -> bool:
         return self._process.returncode is not None
 
