@@ -27,7 +27,6 @@ from benchmarks.measure import (
     publish,
     run_sides,
 )
-from benchmarks.stages import watch_stages
 from hack.cluster.failure import ClusterError
 from tests.e2e.bundle import prepare_bundle
 from tests.e2e.running import ROOT, bring_up, take_down, wait_for
@@ -57,11 +56,6 @@ LOSSES = {
 }
 # A dedicated cluster takes minutes to start and to delete.
 DEDICATED_REPEATS = 3
-STAGES = {
-    "Said": "until `kubectl get` shows it",
-    "Gone": "until the last lost Pod is deleted",
-    "Ready": "until all Pods are ready again",
-}
 # Reading the steps takes a fifth of a second of a core; they have their own times.
 POLL_SECONDS = 5.0
 # Ends a container as the kernel does when it is out of memory: its first process last.
@@ -173,19 +167,15 @@ def compare(samples: Samples, key: str, name: str, limit: float) -> list[Figure]
 
 
 def compare_loss(samples: Samples, loss: str) -> list[Figure]:
-    """Return the figures of a loss, with its stages and the repeated steps."""
+    """Return the figures of a loss, with the repeated steps."""
     name, median, worst = LOSSES[loss]
     figures = compare(samples, loss, f"{name} until the next step", median)
     target = Target("worst", "<=", worst)
     figures.append(Figure(f"ours: {name}, worst", "s", samples.of("ours", loss), None, target))
-    for side, measured in samples.by_side.items():
-        figures += [
-            Figure(f"{side}: {name}, {stage}", "s", samples.of(side, f"{loss}{key}"))
-            for key, stage in STAGES.items()
-            if all(f"{loss}{key}" in sample for sample in measured)
-        ]
-        repeated = samples.of(side, f"{loss}Redone")
-        figures.append(Figure(f"{side}: {name}, repeated", "steps", repeated))
+    figures += [
+        Figure(f"{side}: {name}, repeated", "steps", samples.of(side, f"{loss}Redone"))
+        for side in samples.by_side
+    ]
     return figures
 
 
@@ -233,32 +223,27 @@ def delete(runs: Runs, run: dict[str, JsonValue]) -> None:
 
 
 def lose(runs: Runs, name: str, pod: str, loss: str) -> Sample:
-    """Kill a Pod or its container; return the seconds until the next step of a new process, until
-    each stage before it, and the number of repeated steps."""
+    """Kill a Pod or its container; return the seconds until the next step of a new process, and the
+    number of repeated steps."""
     known = {step.process for step in wait_for_steps(runs, name)}
-    with watch_stages(runs, name) as stages:
-        pods = stages.ready()
-        killed = time.time()
-        if loss == "container":
-            with contextlib.suppress(ClusterError):  # this command may be killed too
-                runs.bundle.kubectl("exec", pod, "-c", "ray-head", "--", *KILL_ALL)
-        else:
-            runs.bundle.kubectl("delete", "pod", pod, *NOW)
-        following = wait_for_steps(runs, name, 1, after=killed, besides=known)[0]
-        # Without their head all workers are lost.
-        lost = frozenset({pod}) if loss == "worker" else pods
-        wait_for(lambda: stages.ready_at(len(lost), pods) is not None, TIMEOUT_SECONDS)
-        times = {
-            "Said": stages.phase_at("Restarting", killed),
-            "Gone": stages.deleted_at(lost),
-            "Ready": stages.ready_at(len(lost), pods),
-        }
+    ready = count_ready_pods(runs)
+    killed = time.time()
+    if loss == "container":
+        with contextlib.suppress(ClusterError):  # this command may be killed too
+            runs.bundle.kubectl("exec", pod, "-c", "ray-head", "--", *KILL_ALL)
+    else:
+        runs.bundle.kubectl("delete", "pod", pod, *NOW)
+    following = wait_for_steps(runs, name, 1, after=killed, besides=known)[0]
+    wait_for(lambda: count_ready_pods(runs) >= ready, TIMEOUT_SECONDS)
     last = max(s.step for s in wait_for_steps(runs, name) if s.time < following.time)
-    return {
-        **{f"{loss}{key}": at - killed for key, at in times.items() if at is not None},
-        loss: following.time - killed,
-        f"{loss}Redone": float(last - following.step + 1),
-    }
+    repeated = last - following.step + 1
+    return {loss: following.time - killed, f"{loss}Redone": float(repeated)}
+
+
+def count_ready_pods(runs: Runs) -> int:
+    """Return the number of ready Pods of the shared cluster."""
+    ready = '-ojsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}'
+    return runs.bundle.kubectl("get", "pods", f"-lray.io/cluster={RELEASE}", ready).count("True")
 
 
 def wait_for_steps(

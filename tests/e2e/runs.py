@@ -189,13 +189,7 @@ class Runs:
     @contextmanager
     def watch(self, name: str) -> Iterator["Watch"]:
         """Run `kubectl get trun NAME -w` and keep its lines."""
-        with self.follow("get", "trun", name, "-w") as watch:
-            yield watch
-
-    @contextmanager
-    def follow(self, *arguments: str) -> Iterator["Watch"]:
-        """Run a kubectl that goes on and keep its lines."""
-        words = ("--namespace", self.bundle.namespace, *arguments)
+        words = ("--namespace", self.bundle.namespace, "get", "trun", name, "-w")
         with self.bundle.cluster.start("kubectl", *words) as process:
             assert process.stdout
             watch = Watch()
