@@ -64,21 +64,24 @@ def time_command(
     # A file, not a pipe: a process that outlives the command would keep the pipe open.
     with tempfile.TemporaryFile() as output:
         started = time.perf_counter()
-        process = subprocess.Popen(
-            command, cwd=ROOT, env=variables, stdout=output, stderr=output, start_new_session=True
-        )
         try:
-            failure = f"exit code {code}" if (code := process.wait(timeout_seconds)) else ""
-        except subprocess.TimeoutExpired:
-            failure = f"still running after {timeout_seconds} s"
+            subprocess.run(
+                command,
+                cwd=ROOT,
+                env=variables,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                timeout=timeout_seconds,
+                check=True,
+            )
+        except subprocess.SubprocessError as error:
+            output.seek(0)
+            tail = output.read().decode(errors="replace")[-4000:]
+            raise SideFailedError(f"{error}\n{tail}") from error
         finally:
             seconds = time.perf_counter() - started
             _kill_marked(mark)
-            process.wait()
-        if failure:
-            output.seek(0)
-            tail = output.read().decode(errors="replace")[-4000:]
-            raise SideFailedError(f"{' '.join(command)}: {failure}\n{tail}")
     return seconds
 
 
