@@ -42,15 +42,15 @@ def busy_cores(cores: int) -> Iterator[None]:
 def time_command(
     command: Sequence[str],
     *,
-    threads: int = 1,
     environment: Mapping[str, str] | None = None,
     timeout_seconds: float = 300,
 ) -> float:
     """Run a command in the root of the repository and return the seconds that it takes.
 
+    Each of its processes computes with one thread, unless the environment says otherwise.
+
     Args:
         command: program and arguments.
-        threads: for computation in each process; the same on all sides.
         environment: variables to add to those of this process.
         timeout_seconds: after which the command counts as failed.
 
@@ -59,7 +59,7 @@ def time_command(
     """
     mark = uuid.uuid4().hex
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    settings = {"PYTHONPATH": path, "OMP_NUM_THREADS": str(threads), MARK: mark}
+    settings = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", MARK: mark}
     variables = {**os.environ, **settings, **(environment or {})}
     # A file, not a pipe: a process that outlives the command would keep the pipe open.
     with tempfile.TemporaryFile() as output:
@@ -99,8 +99,8 @@ def run_module(
         module: dotted name.
         folder: for the file with the result.
         options: keyword arguments of `main`, values that JSON can represent.
-        environment: as of `time_command`.
-        timeout_seconds: as of `time_command`.
+        environment: see `time_command`.
+        timeout_seconds: see `time_command`.
     """
     file = folder / "result.json"
     command = [PYTHON, "-m", *module_arguments(module, options, file)]
