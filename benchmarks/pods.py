@@ -138,16 +138,18 @@ def runs_on(name: str) -> Iterator[Runs]:
 def main() -> None:
     """Measure both sides."""
     options = parse_options(__doc__)
-    few = Options(**{**vars(options), "repeats": min(options.repeats, DEDICATED_REPEATS)})
+    few = Options(**vars(options) | {"repeats": min(options.repeats, DEDICATED_REPEATS)})
     with runs_on(CLUSTER) as runs:
         warm_up(runs)
         sides: dict[str, Side] = {
             "plain RayJob": partial(make_rayjob, runs),
             "ours": make_trainingrun,
         }
-        samples, dedicated = (
-            run_sides({name: partial(run, side, runs) for name, side in sides.items()}, chosen)
-            for run, chosen in ((measure, options), (measure_dedicated, few))
+        samples = run_sides(
+            {name: partial(measure, side, runs) for name, side in sides.items()}, options
+        )
+        dedicated = run_sides(
+            {name: partial(measure_dedicated, side, runs) for name, side in sides.items()}, few
         )
     figures = compare(samples, "first", "apply until the first step, warm shared cluster", 10)
     figures += compare(dedicated, "own", "apply until the first step, dedicated cluster", 30)

@@ -27,8 +27,6 @@ GROUPS = (4, 50)
 MODES = ("none", "files", "blocks", "global")
 # Buffer sizes of mode `local`, and of other modes, where 10,000 would mean no buffer.
 BUFFERS = {2_000: 2_000, 10_000: 10_001, 50_000: 50_000}
-
-
 # Fields of the dataset for each first batch; without `cache`, none.
 STREAMS: dict[str, dict[str, JsonValue]] = {
     **{mode: {"shuffle": {"mode": mode}} for mode in ("none", "files", "blocks")},

@@ -115,12 +115,11 @@ def _lance(path: Path, rows: int) -> None:
 
 
 def _iceberg(path: Path, rows: int) -> None:
-    table = _table(rows).cast(pa.schema([("x", pa.list_(pa.float32()))]))
+    values = _table(rows).cast(pa.schema([("x", pa.list_(pa.float32()))]))
     groups = {"write.parquet.row-group-limit": str(GROUP_ROWS)}
     with open_catalog(catalog_in(path.parent)) as catalog:
-        catalog.create_table_if_not_exists("shop.rows", table.schema, properties=groups).append(
-            table
-        )
+        table = catalog.create_table_if_not_exists("shop.rows", values.schema, properties=groups)
+        table.append(values)
 
 
 def _catalog_fields(folder: Path) -> dict[str, JsonValue]:

@@ -52,7 +52,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_figure(case: Case) -> None:
+def test_a_figure_has_its_median_ratio_and_verdict(case: Case) -> None:
     assert case.figure.median == case.want_median
     assert case.figure.ratio == case.want_ratio
     assert case.figure.met is case.want_met
