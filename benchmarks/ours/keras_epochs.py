@@ -1,17 +1,18 @@
 """Trains the Keras model and measures the epochs."""
 
-from typing import Any
+from types import SimpleNamespace
 
 import trainshed.keras
 from benchmarks.plain.keras_model import EpochTimes, build_mlp
 
 
-def train(config: dict[str, Any]) -> None:
+def train(config: dict[str, object]) -> None:
     """Train layers of `config["hidden"]` on rows of `config["features"]` numbers."""
+    options = SimpleNamespace(**config)
     run = trainshed.keras.current()
     with run.strategy.scope():
-        model = build_mlp(config["features"], config["hidden"], 10)
+        model = build_mlp(options.features, options.hidden, 10)
     run.track(model)
     times = EpochTimes()
     run.fit(lambda columns: (columns["x"], columns["y"]), callbacks=[times])
-    times.write(config["out"])
+    times.write(options.out)

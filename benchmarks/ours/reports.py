@@ -3,7 +3,6 @@
 import json
 import time
 from pathlib import Path
-from typing import Any
 
 import ray.train
 from ray.train import Checkpoint
@@ -14,20 +13,20 @@ from benchmarks.plain.ballast import Ballast
 from benchmarks.plain.model import build_optimizer
 
 
-def train(config: dict[str, Any]) -> None:
+def train(config: dict[str, float | str]) -> None:
     """Train with `config["pause"]` seconds a step, then report metrics only."""
     run = trainshed.current()
     clock = ReportClock()
-    model = Ballast(config["megabytes"])
+    model = Ballast(int(config["megabytes"]))
     run.track(model, build_optimizer(model.head))
     for _ in run.epochs():
         for batch in run.batches("train"):
             run.backward_step(F.cross_entropy(model(batch["x"]), batch["y"]))
-            time.sleep(config["pause"])
-    for number in range(config["reports"]):
+            time.sleep(float(config["pause"]))
+    for number in range(int(config["reports"])):
         ray.train.report({"number": number})
     seconds = {"checkpoints": clock.checkpoints, "metrics": clock.metrics}
-    Path(config["out"]).write_text(json.dumps(seconds), encoding="utf-8")
+    Path(str(config["out"])).write_text(json.dumps(seconds), encoding="utf-8")
 
 
 class ReportClock:

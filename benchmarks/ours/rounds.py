@@ -2,17 +2,18 @@
 
 import time
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import trainshed.boosting
 from trainshed.boosting.matrix_columns import MatrixColumns
 
 
-def train(config: dict[str, Any]) -> None:
+def train(config: dict[str, object]) -> None:
     """Train `config["rounds"]` rounds; rank 0 writes their seconds to `config["out"]`."""
+    options = SimpleNamespace(**config)
     run = trainshed.boosting.current()
     matrix = run.matrix("train", MatrixColumns("y"))
     started = time.perf_counter()
-    run.boost(config["params"], matrix, config["rounds"])
+    run.boost(options.params, matrix, options.rounds)
     if run.rank == 0:
-        Path(config["out"]).write_text(str(time.perf_counter() - started), encoding="utf-8")
+        Path(options.out).write_text(str(time.perf_counter() - started), encoding="utf-8")

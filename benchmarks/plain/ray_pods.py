@@ -2,7 +2,6 @@
 
 import argparse
 import time
-from typing import Any
 
 import ray
 import ray.data
@@ -16,10 +15,10 @@ from benchmarks.plain.ray_checkpoint import load_checkpoint, report
 from benchmarks.plain.steplog import StepLog
 
 
-def train_loop_per_worker(config: dict[str, Any]) -> None:
+def train_loop_per_worker(config: dict[str, float | str]) -> None:
     """Resume after the last epoch that has a checkpoint, and train."""
     context = ray.train.get_context()
-    log = StepLog(config["notes"], context.get_world_rank())
+    log = StepLog(str(config["notes"]), context.get_world_rank())
     model = prepare_model(nn.Linear(1, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     step = first_epoch = 0
@@ -28,14 +27,14 @@ def train_loop_per_worker(config: dict[str, Any]) -> None:
         step, first_epoch = state["step"], state["epoch"] + 1
     shard = ray.train.get_dataset_shard("train")
     batch_size = 64 // context.get_world_size()
-    for epoch in range(first_epoch, config["epochs"]):
+    for epoch in range(first_epoch, int(config["epochs"])):
         for batch in shard.iter_torch_batches(batch_size=batch_size, drop_last=True):
             labels = batch["label"].float().unsqueeze(1)
             loss = nn.functional.mse_loss(model(labels), labels)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]  # untyped in PyTorch
             optimizer.step()
-            time.sleep(config["pause"])
+            time.sleep(float(config["pause"]))
             step += 1
             log.record(step)
         report({"epoch": epoch}, {"model": model.state_dict(), "step": step, "epoch": epoch})

@@ -1,7 +1,6 @@
 """Ray Train with its defaults, checkpoints and data in memory; one worker is killed."""
 
 import time
-from typing import Any
 
 import ray
 import ray.data
@@ -14,10 +13,10 @@ from benchmarks.plain.ray_checkpoint import load_checkpoint, report
 from benchmarks.plain.steplog import StepLog
 
 
-def train_loop_per_worker(config: dict[str, Any]) -> None:
+def train_loop_per_worker(config: dict[str, float | str]) -> None:
     """Resume from the last checkpoint and train; one worker is killed."""
     context = ray.train.get_context()
-    log = StepLog(config["notes"], context.get_world_rank())
+    log = StepLog(str(config["notes"]), context.get_world_rank())
     model = prepare_model(build_mlp(64, [128], 10))
     optimizer = build_optimizer(model)
     step = 0
@@ -29,10 +28,10 @@ def train_loop_per_worker(config: dict[str, Any]) -> None:
     batch_size = 64 // context.get_world_size()
     for batch in shard.iter_torch_batches(batch_size=batch_size, drop_last=True):
         train_step(model, optimizer, batch["x"], batch["y"])
-        time.sleep(config["pause"])
+        time.sleep(float(config["pause"]))
         step += 1
-        log.record(step, config["kill_at"])
-        if step % config["every"] == 0:
+        log.record(step, int(config["kill_at"]))
+        if step % int(config["every"]) == 0:
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}
             report({"step": step}, state)
 
