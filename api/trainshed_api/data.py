@@ -186,13 +186,9 @@ class DatasetSpec(SpecModel):
     )
 
     @model_validator(mode="after")
-    def _workers_keep_only_a_lasting_split(self) -> Self:
+    def _cache_holds_the_rows(self) -> Self:
         if problem := cache_problem(self):
             raise RuleError([problem])
-        return self
-
-    @model_validator(mode="after")
-    def _groups_are_made_once(self) -> Self:
         if self.cache == "none" and any(each.kind == "groups" for each in self.transforms):
             expected = (
                 "objects, disk, workers or auto with transforms of kind groups: a group has rows"

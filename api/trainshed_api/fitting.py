@@ -37,35 +37,22 @@ def cross_field_errors(spec: TrainingRunSpec) -> list[Problem]:
     """Return what is wrong with fields that are right by themselves."""
     return [
         *_check_program(spec),
-        *_check_entrypoint(spec),
         *_check_framework(spec),
-        *_check_batch(spec),
-        *_check_profile(spec),
-        *_check_secrets(spec),
-        *_check_dedicated(spec),
+        *_check_sections(spec),
     ]
 
 
-def _check_program(spec: TrainingRunSpec) -> list[Problem]:
-    if (spec.train is None) != (spec.entrypoint is None):
-        return []
-    got = "both train and entrypoint" if spec.train else "neither train nor entrypoint"
-    return [Problem("", got, "exactly one: train (a function) or entrypoint (a command)")]
-
-
-def _check_entrypoint(spec: TrainingRunSpec) -> list[Problem]:
-    if spec.entrypoint is None or spec.train is not None:
-        return []
-    fields = type(spec).model_fields
-    return [
-        Problem(
-            fields[name].alias or name,
-            show_value(spec.model_dump(mode="json", include={name})[name]),
-            "no value without train: an entrypoint has its own arguments",
-        )
-        for name in TRAIN_ONLY
-        if name in spec.model_fields_set
-    ]
+def _check_program(spec: TrainingRunSpec) -> Iterator[Problem]:
+    if (spec.train is None) == (spec.entrypoint is None):
+        got = "both train and entrypoint" if spec.train else "neither train nor entrypoint"
+        yield Problem("", got, "exactly one: train (a function) or entrypoint (a command)")
+    elif spec.train is None:
+        fields = type(spec).model_fields
+        for name in TRAIN_ONLY:
+            if name in spec.model_fields_set:
+                written = show_value(spec.model_dump(mode="json", include={name})[name])
+                expected = "no value without train: an entrypoint has its own arguments"
+                yield Problem(fields[name].alias or name, written, expected)
 
 
 def _check_framework(spec: TrainingRunSpec) -> Iterator[Problem]:
@@ -108,36 +95,20 @@ def _attribute(model: BaseModel, alias: str) -> str:
     return next(name for name, field in fields if (field.alias or name) == alias)
 
 
-def _check_batch(spec: TrainingRunSpec) -> list[Problem]:
+def _check_sections(spec: TrainingRunSpec) -> Iterator[Problem]:
     has_batches = spec.train is not None and RULES[spec.framework].has_batches
-    if not has_batches or spec.workers.count <= spec.batch_size:
-        return []
-    expected = (
-        f"at least workers.count ({spec.workers.count}): each worker needs a row of every batch"
-    )
-    return [Problem("batchSize", str(spec.batch_size), expected)]
-
-
-def _check_profile(spec: TrainingRunSpec) -> Iterator[Problem]:
+    if has_batches and spec.workers.count > spec.batch_size:
+        count = spec.workers.count
+        expected = f"at least workers.count ({count}): each worker needs a row of every batch"
+        yield Problem("batchSize", str(spec.batch_size), expected)
     if spec.profile and spec.profile.steps[0] > spec.profile.steps[1]:
         yield Problem("profile.steps", show_value(list(spec.profile.steps)), PROFILED_STEPS)
-
-
-def _check_secrets(spec: TrainingRunSpec) -> list[Problem]:
-    """Return a problem for each key of a tracker; without one, earlier releases accepted it."""
-    if spec.tracking is None:
-        return []
-    return [
-        Problem(f"env.{name}", "a secret", SECRET_REMEDY)
-        for name in spec.env
-        if name in SECRET_VARIABLES
-    ]
-
-
-def _check_dedicated(spec: TrainingRunSpec) -> Iterator[Problem]:
-    if spec.cluster and spec.cluster.dedicated:
-        return
-    if spec.image:
-        yield Problem("image", show_value(spec.image), DEDICATED_REMEDY)
-    if spec.env_from:
-        yield Problem("envFrom", f"{len(spec.env_from)} of them", DEDICATED_REMEDY)
+    if spec.tracking:  # without one, earlier releases accepted the key of a tracker
+        for name in spec.env:
+            if name in SECRET_VARIABLES:
+                yield Problem(f"env.{name}", "a secret", SECRET_REMEDY)
+    if spec.cluster is None or not spec.cluster.dedicated:
+        if spec.image:
+            yield Problem("image", show_value(spec.image), DEDICATED_REMEDY)
+        if spec.env_from:
+            yield Problem("envFrom", f"{len(spec.env_from)} of them", DEDICATED_REMEDY)

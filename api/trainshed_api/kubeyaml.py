@@ -3,6 +3,8 @@
 kubectl turns YAML into JSON with go-yaml v2, which follows neither YAML 1.1 nor 1.2: `1e-3` is a
 number, `1:30` a text, `on` true, `014` twelve. PyYAML only parses and composes here; what a scalar
 means is decided below, after `resolve` in resolve.go of go.yaml.in/yaml/v2 (2.4.2).
+
+Documents that are nested too deep are refused: recursive readers would exhaust Python's stack.
 """
 
 from __future__ import annotations
@@ -20,11 +22,17 @@ from yaml.reader import Reader
 from yaml.resolver import BaseResolver
 from yaml.scanner import Scanner
 
-from trainshed_api.depth import EXPECTED
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pydantic import JsonValue
+
+# Far above what anybody writes, far below where Python and pydantic give up.
+MOST_LEVELS = 100
+EXPECTED_DEPTH = f"at most {MOST_LEVELS} maps and lists inside each other"
+_NAMED_LEVELS = 2
 
 _TRUE = frozenset({"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"})
 _FALSE = frozenset({"n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"})
@@ -101,7 +109,7 @@ def parse_yaml(text: str, source: str) -> list[JsonValue]:
         raise SpecError([Problem(source, None, f"no valid YAML: {first_line}")], source) from None
     except RecursionError:
         raise SpecError(
-            [Problem(source, None, f"nested too deep; expected {EXPECTED}")], source
+            [Problem(source, None, f"nested too deep; expected {EXPECTED_DEPTH}")], source
         ) from None
     return [document for document in documents if document is not None]
 
@@ -136,7 +144,7 @@ def parse_json(text: str) -> JsonValue:
             text, object_pairs_hook=_refuse_twice, parse_constant=_refuse_constant
         )
     except RecursionError:
-        raise ValueError(f"nested too deep; expected {EXPECTED}") from None
+        raise ValueError(f"nested too deep; expected {EXPECTED_DEPTH}") from None
     return value
 
 
@@ -267,3 +275,26 @@ def _place(source: str, mark: yaml.Mark | None) -> str:
     if mark is None:
         return source
     return f"{source}, line {mark.line + 1}, column {mark.column + 1}"
+
+
+def refuse_deep(document: JsonValue, source: str) -> None:
+    """Raise SpecError for a document with more levels than that, level by level."""
+    level = [("", document)]
+    for depth in range(MOST_LEVELS + 1):
+        level = [inner for place, value in level for inner in _inside(place, value, depth)]
+        if not level:
+            return
+    raise SpecError(
+        [Problem(level[0][0] or source, None, f"nested too deep; expected {EXPECTED_DEPTH}")],
+        source,
+    )
+
+
+def _inside(place: str, value: JsonValue, depth: int) -> Iterator[tuple[str, JsonValue]]:
+    """Yield what a map or a list holds, by the names of the first levels."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield (f"{place}.{key}".lstrip(".") if depth < _NAMED_LEVELS else place), item
+    elif isinstance(value, list):
+        for item in value:
+            yield place, item

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from trainshed_api.depth import EXPECTED, MOST_LEVELS
 from trainshed_api.errors import Problem, SpecError, show_value
-from trainshed_api.kubeyaml import parse_json, parse_yaml
+from trainshed_api.kubeyaml import EXPECTED_DEPTH, MOST_LEVELS, parse_json, parse_yaml
 from trainshed_api.validation import normalise_document, validate_document
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ def _split_path(path: str) -> list[str | int]:
         steps.append(match[1])
         steps.extend(int(index) for index in re.findall(r"[0-9]+", match[2]))
     if len(steps) > MOST_LEVELS:
-        raise SpecError([Problem("--set", show_value(path), f"a path of {EXPECTED}")])
+        raise SpecError([Problem("--set", show_value(path), f"a path of {EXPECTED_DEPTH}")])
     return steps
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from trainshed_api.schema import NonEmpty, SpecModel, annotate
 
 # What the API server writes into an object that it hands back; it says nothing about the run.
-_SERVER_METADATA = frozenset(
+SERVER_METADATA = frozenset(
     {
         "uid",
         "resourceVersion",
@@ -48,10 +48,3 @@ class Metadata(SpecModel):
         description="Kubernetes annotations; they do not affect the run.",
         json_schema_extra=annotate("controller", "live"),
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_what_the_server_writes(cls, value: object) -> object:
-        if isinstance(value, dict):
-            return {key: item for key, item in value.items() if key not in _SERVER_METADATA}
-        return value

@@ -23,7 +23,7 @@ from trainshed_api.errors import RuleError
 from trainshed_api.failure import FailurePolicySpec, FailureRule
 from trainshed_api.fitting import TRAIN_ONLY, cross_field_errors
 from trainshed_api.frameworks import FrameworkName
-from trainshed_api.metadata import Metadata
+from trainshed_api.metadata import SERVER_METADATA, Metadata
 from trainshed_api.placement import ClusterSpec, DedicatedSpec, EnvFromSpec, ImageReference
 from trainshed_api.profile import ProfileSpec
 from trainshed_api.rows import ReadSpec
@@ -319,11 +319,15 @@ class TrainingRunResource(SpecModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _drop_status(cls, value: object) -> object:
-        # A file does not say how the run does; an object read back from a cluster has it.
-        if isinstance(value, dict):
-            return {key: item for key, item in value.items() if key != "status"}
-        return value
+    def _drop_what_the_server_writes(cls, value: object) -> object:
+        # An object that is read back from a cluster has more than a file may say.
+        if not isinstance(value, dict):
+            return value
+        written = {key: item for key, item in value.items() if key != "status"}
+        if isinstance(metadata := written.get("metadata"), dict):
+            kept = {key: item for key, item in metadata.items() if key not in SERVER_METADATA}
+            written["metadata"] = kept
+        return written
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the whole object with every default filled, as it would be written to a file."""

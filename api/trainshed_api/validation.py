@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue, ValidationError
 
-from trainshed_api.depth import refuse_deep
 from trainshed_api.errors import Problem, RuleError, SpecError, nearest, show_value
+from trainshed_api.kubeyaml import refuse_deep
 from trainshed_api.schema import normalise_json
 from trainshed_api.shape import Shape, shape_at
 from trainshed_api.v1alpha1 import TrainingRunResource

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trainshed_api.depth import MOST_LEVELS
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.json_object import as_object
+from trainshed_api.kubeyaml import MOST_LEVELS
 from trainshed_api.names import MAX_SPEC_BYTES
 from trainshed_api.validation import validate_document
 
