@@ -20,7 +20,7 @@ from tests.app.failing_runs import (
     make_spec,
     write_numbers,
 )
-from trainshed.ray_train.failure_policy import is_users_failure
+from trainshed.ray_train.lost_workers import is_users_failure
 from trainshed_api.names import APPLICATION, FAILED, INFRASTRUCTURE, OUT_OF_MEMORY, SUCCEEDED
 from trainshed_api.progress import Evaluated, Started, WorkersLost
 

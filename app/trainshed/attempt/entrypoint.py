@@ -16,7 +16,6 @@ from trainshed.attempt.result import AttemptResult
 from trainshed.checkpoint import ray_snapshot
 from trainshed.coordinator.run_state import Reported
 from trainshed.ray_train import ray_cluster
-from trainshed.ray_train.job_config import for_workers
 from trainshed.storage.run_folder import RAY_FOLDER
 from trainshed_api.names import (
     APPLICATION,
@@ -105,7 +104,7 @@ def environment_of(
         ENV_RUN_NAME: RAY_FOLDER,
     }
     if spec.env:  # for its workers, which are no children of it
-        environment |= for_workers(os.environ, spec.env)
+        environment |= ray_cluster.for_workers(os.environ, spec.env)
         environment["RAY_OVERRIDE_JOB_RUNTIME_ENV"] = "1"
     return environment
 

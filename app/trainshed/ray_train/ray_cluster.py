@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import math
 import os
@@ -13,9 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from trainshed.planning.cluster_capacity import ClusterNodes, Node
-from trainshed.ray_train.job_config import JOB_CONFIG, for_workers, with_working_dir
 from trainshed_api.groups import NodeGroup, decode_groups
-from trainshed_api.names import ENV_GROUPS, NODE_GROUP_LABEL
+from trainshed_api.names import ENV_GROUPS, ENV_PREFIX, NODE_GROUP_LABEL
 from trainshed_api.quantity import parse_cores
 
 if TYPE_CHECKING:
@@ -50,6 +50,11 @@ RETRY_SOON = {
     "RAY_gcs_create_placement_group_retry_max_interval_ms": "200",
 }
 
+
+# What all processes of a Ray job inherit: the config that Ray hands its driver as a variable.
+JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
+# Read by the process that stops the driver.
+_STOP_WAIT = "RAY_JOB_STOP_WAIT_TIME_S"
 
 # The name of a thread that uses Ray to the end of the process, however that comes.
 AT_WORK = "fit"
@@ -261,3 +266,38 @@ def _nodes_of(group: NodeGroup) -> list[Node]:
     memory = math.inf if group.memory is None else group.memory
     total = {"CPU": group.cpus, "GPU": group.gpus, "memory": memory}
     return [Node({NODE_GROUP_LABEL: group.name}, total, total)] * group.nodes
+
+
+def for_workers(environment: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variable with which Ray gives a job's processes `env` and its own code.
+
+    What is meant for the driver alone is left out: the token to tell the controller, for one. And
+    workers without their own variables start in processes that Ray keeps ready.
+
+    Args:
+        environment: of the driver.
+        env: of the spec.
+    """
+    config = json.loads(environment.get(JOB_CONFIG, "{}"))
+    runtime_env = dict(config.get("runtime_env") or {})
+    theirs = runtime_env.pop("env_vars", None) or {}
+    variables = {
+        name: value
+        for name, value in theirs.items()
+        if not name.startswith(ENV_PREFIX) and name != _STOP_WAIT
+    }
+    if variables | dict(env):
+        runtime_env["env_vars"] = variables | dict(env)
+    return {JOB_CONFIG: json.dumps({**config, "runtime_env": runtime_env})}
+
+
+def with_working_dir(environment: Mapping[str, str], sent: str) -> dict[str, str]:
+    """Return the variable for a script that starts Ray by itself, with code that was sent.
+
+    Args:
+        environment: of the driver.
+        sent: where Ray has put it.
+    """
+    config = json.loads(environment[JOB_CONFIG])
+    runtime_env = {**(config.get("runtime_env") or {}), "working_dir": sent}
+    return {JOB_CONFIG: json.dumps({**config, "runtime_env": runtime_env})}

@@ -20,8 +20,12 @@ from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
 from trainshed.ray_train.dataset_shards import PassKeeper, Shards
 from trainshed.ray_train.deferred_start import DeferredDrainWatcher, DeferredStateExport
-from trainshed.ray_train.failure_policy import UsersErrorsAreFinal
-from trainshed.ray_train.lost_workers import FunctionByValue, SkipLostWorkers, TellHosts
+from trainshed.ray_train.lost_workers import (
+    FunctionByValue,
+    SkipLostWorkers,
+    TellHosts,
+    UsersErrorsAreFinal,
+)
 from trainshed.ray_train.ray_cluster import in_cluster
 from trainshed.ray_train.report_relay import HeldUp, QuietController, ReportRelay
 

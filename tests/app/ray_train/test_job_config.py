@@ -2,7 +2,7 @@
 
 import json
 
-from trainshed.ray_train.job_config import JOB_CONFIG, for_workers, with_working_dir
+from trainshed.ray_train.ray_cluster import JOB_CONFIG, for_workers, with_working_dir
 
 JOB = {
     "metadata": {"job_submission_id": "digits-1"},

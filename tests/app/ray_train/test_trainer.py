@@ -23,9 +23,8 @@ from ray.train.v2.api.exceptions import WorkerGroupError
 from trainshed.failures import InfrastructureError
 from trainshed.ray_train.dataset_shards import Shards
 from trainshed.ray_train.deferred_start import DeferredDrainWatcher, DeferredStateExport
-from trainshed.ray_train.failure_policy import UsersErrorsAreFinal
 from trainshed.ray_train.gloo import GlooConfig
-from trainshed.ray_train.lost_workers import FunctionByValue, SkipLostWorkers
+from trainshed.ray_train.lost_workers import FunctionByValue, SkipLostWorkers, UsersErrorsAreFinal
 from trainshed.ray_train.trainer import FOR_THE_CONTROLLER, PlainEnvironment, Trainer
 from trainshed.storage.disk import Disk
 from trainshed.worker.user_failure import UserFailureError
@@ -218,7 +217,7 @@ def test_what_ray_trains_controller_imports_of_ours_leaves_torch_out() -> None:
     modules = (
         "trainshed.ray_compat.train_controller",
         "trainshed.coordinator.actor",
-        "trainshed.ray_train.failure_policy",
+        "trainshed.ray_train.lost_workers",
         "trainshed.ray_train.gloo",
         "trainshed.ray_train.report_relay",
         "trainshed.ray_train.dataset_shards",
