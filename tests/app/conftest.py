@@ -8,8 +8,7 @@ import pytest
 
 from tests.azure import AzureServer
 from tests.s3 import S3Server
-from trainshed.data.loader.stats_reporter import TELLER
-from trainshed.data.sources.stage_timer import STAGE_TIMER
+from trainshed.data.sources.stage_timer import STAGE_TIMER, TELLER
 from trainshed.storage.bucket import Bucket
 from trainshed.storage.disk import Disk
 from trainshed.storage.folder import Folder

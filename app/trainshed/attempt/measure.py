@@ -15,9 +15,9 @@ from trainshed.coordinator import start as actor
 from trainshed.coordinator.bottleneck import say_limit
 from trainshed.coordinator.stage_rates import Means, lanes_of, words_of
 from trainshed.data.loader.disk_cache import DiskCache
-from trainshed.data.loader.stats_reporter import SECONDS_BETWEEN, TELLER
 from trainshed.data.sampler.dataset_plan import main_dataset
 from trainshed.data.sources.errors import DataError, raise_again
+from trainshed.data.sources.stage_timer import SECONDS_BETWEEN, TELLER
 from trainshed.failures import InfrastructureError
 from trainshed.planning.cluster_capacity import group_label, worker_label
 from trainshed.ray_train import ray_cluster

@@ -9,11 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainshed.data.sources.opener import is_rays_anonymous, without_anonymous
+from trainshed.data.sources.opener import without_anonymous
 from trainshed.failures import InfrastructureError, NoBucketError
 from trainshed.retry import READS
 from trainshed.storage.addresses import (
-    is_address,
     is_web,
     open_folder,
     open_web,
@@ -72,7 +71,7 @@ def locate(text: str, home: Folder, field: str) -> Folder:
     Raises:
         SpecError: for an address of a kind that is not known.
     """
-    if not is_address(text) and "://" not in text:
+    if "://" not in text:
         path = Path(text)
         if home.path or path.is_absolute():
             return Disk((home.path or path) / path)
@@ -106,9 +105,10 @@ def locate_source(
         except ValueError as error:
             got = None if "@" in text else shown(text)
             raise SpecError([Problem(field, got, str(error))]) from error
-    if is_rays_anonymous(text):
-        text, store_options = without_anonymous(text), replace(store_options, is_anonymous=True)
-    return reached(locate(text, home, field), store_options)
+    address = without_anonymous(text)
+    if address != text:
+        store_options = replace(store_options, is_anonymous=True)
+    return reached(locate(address, home, field), store_options)
 
 
 def check_sample(text: str, home: Folder, field: str) -> None:

@@ -15,7 +15,7 @@ from trainshed.data.sampler.dataset_plan import (
 )
 from trainshed.data.sampler.sizes import CacheMemory, Measured
 from trainshed.data.sources.dataset_files import open_source
-from trainshed.data.sources.opener import is_rays_anonymous, store_options_of, without_anonymous
+from trainshed.data.sources.opener import store_options_of, without_anonymous
 from trainshed.data.sources.stratifying import KnownStrata
 from trainshed.functions import (
     check_config,
@@ -171,7 +171,8 @@ def prepare(
     check_environment(folder.at, spec.env)
     check_storage(folder.at)
     wanted = spec.checkpoint.resume
-    notes += _disk_notes(plans, folder, wanted)
+    if any(plan.cache == "disk" for plan in plans.values()):
+        notes += _disk_notes(plans, folder, wanted)
     is_path = wanted not in ("latest", "never")
     named = locate(wanted, home, "spec.checkpoint.resume") if is_path else None
     return Prepared(run, spec_hash(spec), machine, plans, folder, command, notes, named)
@@ -186,7 +187,7 @@ def _disk_notes(plans: Mapping[str, DatasetPlan], folder: RunFolder, wanted: str
         wanted: its `checkpoint.resume`.
     """
     free = num_free(folder.at)
-    if free is None or not any(plan.cache == "disk" for plan in plans.values()):
+    if free is None:  # a bucket
         return []
     numbers = [] if wanted == "never" else folder.lineage()
     spans_epochs = any(folder.checkpoints(number).names() for number in numbers)
@@ -324,8 +325,7 @@ def _notes(spec: TrainingRunSpec, *, here: bool) -> Iterator[str]:
         yield "spec.precision: tensorfloat32 is float32 here, as these workers have no GPU"
     for name, dataset in spec.data.datasets.items():
         field, path = f"spec.data.datasets.{name}.read", dataset.read.path or ""
-        if is_rays_anonymous(path):
-            plain = without_anonymous(path)
+        if (plain := without_anonymous(path)) != path:
             yield f"{field}.path: read without credentials; write {plain} and anonymous: true"
         yield from _neighbour_notes(dataset, field)
     if spec.data.loader != "ray-data" or spec.data.loader_processes:

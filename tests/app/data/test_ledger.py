@@ -13,7 +13,6 @@ from tests.app.data.builders_plan import FUNCTIONS, MemoryBlocks, make_pass, mak
 from trainshed.data.loader.batches import Batch, Feed
 from trainshed.data.loader.prefetch import Prefetched
 from trainshed.data.loader.row_sources import LocalSource
-from trainshed.data.loader.stats_reporter import StatsReporter
 from trainshed.data.sampler.stage_time import (
     BATCH,
     COUNT,
@@ -30,7 +29,7 @@ from trainshed.data.sampler.stage_time import (
     since,
 )
 from trainshed.data.sources.fragment_reader import count_rows, reading
-from trainshed.data.sources.stage_timer import STAGE_TIMER, StageTimer
+from trainshed.data.sources.stage_timer import STAGE_TIMER, StageTimer, StatsReporter
 
 MADE, INNER = StageKey("train", BATCH), StageKey("train", READ)
 SECONDS = 60.0

@@ -23,7 +23,6 @@ from trainshed.data.loader.arrow_blocks import POSITION, filled_up, from_block, 
 from trainshed.data.loader.buffer_pool import lent_for
 from trainshed.data.loader.object_store_cache import CachedBlocks
 from trainshed.data.loader.rows_file import RowsFile
-from trainshed.data.loader.stats_reporter import TELLER
 from trainshed.data.loader.table_streams import dealt, woven
 from trainshed.data.sampler.dataset_plan import BLOCK_BYTES
 from trainshed.data.sampler.epoch_pass import delivery, first_read, part_of, segments_of, steps_for
@@ -49,7 +48,7 @@ from trainshed.data.sources.fragment_reader import (
     reading,
 )
 from trainshed.data.sources.opener import ACCESS
-from trainshed.data.sources.stage_timer import STAGE_TIMER
+from trainshed.data.sources.stage_timer import STAGE_TIMER, TELLER
 from trainshed.functions import find
 from trainshed.ray_compat.execution import (
     Needs,

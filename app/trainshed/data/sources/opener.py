@@ -215,11 +215,12 @@ open_file: Opener = FileOpener()
 def store_options_of(read: ReadSpec) -> StoreOptions:
     """Return the connection options of a dataset's store; may ask Amazon for the region."""
     path = read.path or ""
-    is_anonymous = read.anonymous or is_rays_anonymous(path)
+    address = without_anonymous(path)
+    is_anonymous = read.anonymous or address != path
     query = path.partition("#")[0].partition("?")[2] if is_web(path) else ""
     endpoint, region = read.endpoint or "", read.region or ""
     if path.startswith(_S3) and not (region or endpoint) and _asks_region(is_anonymous):
-        bucket = without_anonymous(path).removeprefix(_S3).partition("/")[0]
+        bucket = address.removeprefix(_S3).partition("/")[0]
         region = region_of(bucket) or ""
     return StoreOptions(is_anonymous, read.requester_pays, endpoint, region, query)
 
@@ -233,14 +234,10 @@ def _asks_region(is_anonymous: bool) -> bool:
     return named.isdisjoint(_ENDPOINTS) and (is_anonymous or named.isdisjoint(_REGIONS))
 
 
-def is_rays_anonymous(path: str) -> bool:
-    """Return whether a path has Ray's notation of anonymous access."""
-    return path.startswith((f"s3://{ANONYMOUS}", f"gs://{ANONYMOUS}"))
-
-
 def without_anonymous(path: str) -> str:
-    """Return a path's address without Ray's notation of anonymous access."""
-    return path.replace(ANONYMOUS, "", 1) if is_rays_anonymous(path) else path
+    """Return a path's address without Ray's notation of anonymous access; other paths as given."""
+    is_anonymous = path.startswith((f"s3://{ANONYMOUS}", f"gs://{ANONYMOUS}"))
+    return path.replace(ANONYMOUS, "", 1) if is_anonymous else path
 
 
 def stamp_of(num_bytes: int, version: str, modified: float = 0) -> FileVersion:

@@ -1,6 +1,7 @@
 """Time of this process by dataset and stage of its rows; a thread is in at most one stage.
 
-One timer per process, because deep functions that measure do not know the run.
+One timer per process, because deep functions that measure do not know the run. A thread reports
+what it measured about once a second.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.stage_time import Spending
 
 Item = TypeVar("Item")
+
+# A call costs the receiver a third of a millisecond: too much for one per batch.
+SECONDS_BETWEEN = 1.0
 
 
 class StageTimer:
@@ -125,4 +129,42 @@ class StageTimer:
         self._spent[key] = (had[0] + seconds, had[1] + rows)
 
 
+class StatsReporter:
+    """A thread that reports, once there is a receiver.
+
+    Args:
+        stage_timer: of this process.
+        seconds_between: two reports.
+    """
+
+    def __init__(self, stage_timer: StageTimer, seconds_between: float = SECONDS_BETWEEN) -> None:
+        self._stage_timer = stage_timer
+        self._seconds_between = seconds_between
+        self._lock = threading.Lock()
+        self._listen: Callable[[Spending], object] | None = None
+
+    def tell(self, listen: Callable[[Spending], object]) -> None:
+        """Set the receiver, replacing an earlier one.
+
+        Args:
+            listen: called with the time since the last call; must not wait.
+        """
+        with self._lock:
+            is_begun, self._listen = self._listen is not None, listen
+        if not is_begun:
+            threading.Thread(target=self._run, name="teller", daemon=True).start()
+
+    def tell_now(self) -> None:
+        """Report the time until now."""
+        with self._lock:
+            if self._listen and (spent := self._stage_timer.take()):
+                self._listen(spent)
+
+    def _run(self) -> None:
+        pause = threading.Event()
+        while not pause.wait(self._seconds_between):
+            self.tell_now()
+
+
 STAGE_TIMER = StageTimer()
+TELLER = StatsReporter(STAGE_TIMER)
