@@ -14,7 +14,7 @@ from trainshed.keras.feeding import Fed
 from trainshed.keras.keras_state import KerasState
 from trainshed.keras.step_callback import StepCallback
 from trainshed.keras.train_loop import KerasTrainLoop
-from trainshed.worker.epoch_run import EpochRun
+from trainshed.worker.base_run import EpochRun
 from trainshed.worker.evaluation import EvaluationStoppedError
 from trainshed.worker.phase_timer import CHECKPOINTING, EVALUATING, WAITING
 from trainshed_api.progress import Evaluated

@@ -11,8 +11,9 @@ import torch
 
 from trainshed.checkpoint.manifest import Prediction
 from trainshed.data.loader.prefetch import Prefetched
-from trainshed.data.loader.stats_reporter import TELLER
+from trainshed.data.sources.stage_timer import TELLER
 from trainshed.storage import training_figures
+from trainshed.worker.dataset_positions import DatasetPositions
 from trainshed.worker.dataset_registry import DatasetRegistry
 from trainshed.worker.examples import keep_examples
 from trainshed.worker.loop import StopTraining, TrainingLoop
@@ -309,6 +310,34 @@ class BaseRun:
             took_batches = self.step > 0 or self._feeds.is_read
             self.plain_function.finish(took_batches=took_batches)
         self._loop.finish(stopped)
+
+
+class EpochRun(BaseRun):
+    """A run whose steps are batches: shared by frameworks that iterate over rows by epoch."""
+
+    def announce(self) -> None:
+        """Report that training begins, and where the steps of this number of workers continue."""
+        began = self._loop.saver.manifest
+        if began:
+            self._loop.position = self._feeds.gone_on(self._loop.position, began.workers)
+            self._loop.dataset_positions = DatasetPositions(
+                self._feeds.beside_steps_gone_on(began.positions, began.workers)
+            )
+        super().announce()
+
+    def epochs(self) -> Iterator[int]:
+        """Yield the remaining epochs, from 0; writes checkpoints between them. A collective.
+
+        Raises:
+            RuntimeError: if the spec has no `epochs`.
+        """
+        if self._job.spec.epochs is None:
+            raise RuntimeError("spec.epochs is not set, so epochs() cannot count; set it")
+        for epoch in range(self._loop.position.epoch, self._job.spec.epochs):
+            self._loop.board.epoch = epoch + 1
+            self.plain_function.epoch = epoch
+            yield epoch
+            self._loop.end_epoch()
 
 
 def _name_of(function: Callable[..., object]) -> str:

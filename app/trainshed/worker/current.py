@@ -15,9 +15,9 @@ from trainshed.checkpoint.state import Stateful, random_state, set_random_state
 from trainshed.checkpoint.track_arguments import Trained, read_arguments
 from trainshed.checkpoint.tracked import Scheduler, TrackedObjects
 from trainshed.checkpoint.wrapping import make_scaler, sharded, trains_alone, unwrapped
+from trainshed.worker.base_run import EpochRun
 from trainshed.worker.batch_norm import share_statistics
 from trainshed.worker.device_prefetcher import DevicePrefetcher, streams_of
-from trainshed.worker.epoch_run import EpochRun
 from trainshed.worker.evaluation import (
     EvaluationStoppedError,
     Score,
@@ -29,13 +29,12 @@ from trainshed.worker.evaluation import (
     until_stopped,
 )
 from trainshed.worker.phase_timer import CHECKPOINTING, EVALUATING, WAITING
-from trainshed.worker.precision import autocast_dtype
 from trainshed.worker.reproducible import sum_in_rank_order
 from trainshed.worker.step import Step, as_weight, parts_of
 from trainshed_api.progress import Evaluated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Mapping
 
     from trainshed.coordinator.actor import Coordinator
     from trainshed.data.loader.batch_structure import Tensors
@@ -43,8 +42,15 @@ if TYPE_CHECKING:
     from trainshed.data.sampler.epoch_pass import EpochPass
     from trainshed.worker.attempt_config import AttemptConfig
     from trainshed.worker.step_profiler import StepProfiler
+    from trainshed_api.v1alpha1 import Precision
 
 Made = TypeVar("Made")
+
+# Of the forward pass; in other precisions it has the type of the weights.
+AUTOCAST_DTYPES: Mapping[Precision, torch.dtype] = {
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
 
 
 class Run(EpochRun):
@@ -282,7 +288,7 @@ class Run(EpochRun):
     @contextlib.contextmanager
     def autocast(self) -> Iterator[None]:
         """Compute the forward pass in the run's precision."""
-        dtype = autocast_dtype(self._job.spec.precision)
+        dtype = AUTOCAST_DTYPES.get(self._job.spec.precision)
         with torch.autocast(self.device.type, dtype=dtype, enabled=dtype is not None):
             yield
 

@@ -10,11 +10,10 @@ from trainshed.checkpoint.manifest import Position
 from trainshed.coordinator.run_state import Failure, FunctionResult
 from trainshed.worker.checkpoint_saver import CheckpointSaver, check_best_metric
 from trainshed.worker.dataset_positions import DatasetPositions
-from trainshed.worker.loss_checks import Losses
-from trainshed.worker.phase_timer import CHECKPOINTING, WAITING, PhaseTimer
+from trainshed.worker.device_reads import Losses
+from trainshed.worker.phase_timer import CHECKPOINTING, WAITING, PhaseTimer, ThroughputMeter
 from trainshed.worker.reporter import Reporter, Scoreboard
 from trainshed.worker.step_sync import Control, Proposal, StepSync, next_agreement
-from trainshed.worker.throughput import ThroughputMeter
 from trainshed.worker.watchdog import Watchdog
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.app.worker.devices import Device
-from trainshed.worker.loss_checks import Losses
+from trainshed.worker.device_reads import Losses
 
 BAD = {"NaN": math.nan, "infinite": math.inf, "of one element": [math.nan]}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.app.clock import Clock
-from trainshed.worker.throughput import ThroughputMeter
+from trainshed.worker.phase_timer import ThroughputMeter
 
 
 def make_throughput() -> tuple[ThroughputMeter, Clock]:

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from trainshed.worker.precision import autocast_dtype, set_float32_products
+from trainshed.frameworks.on_torch import set_float32_products
+from trainshed.worker.current import AUTOCAST_DTYPES
 from trainshed_api.v1alpha1 import Precision
 
 GPU, CPU = torch.device("cuda"), torch.device("cpu")
@@ -56,10 +57,7 @@ def test_a_function_may_say_it_in_either_way_after_us() -> None:
 
 
 def test_only_half_precisions_have_a_type_of_their_own() -> None:
-    assert autocast_dtype("bfloat16") is torch.bfloat16
-    assert autocast_dtype("float16") is torch.float16
-    assert autocast_dtype("tensorfloat32") is None
-    assert autocast_dtype("float32") is None
+    assert {"bfloat16": torch.bfloat16, "float16": torch.float16} == AUTOCAST_DTYPES
 
 
 @pytest.mark.gpu

@@ -16,7 +16,7 @@ import ray
 import torch
 from torch import nn
 
-from trainshed.worker.throughput import ThroughputMeter
+from trainshed.worker.phase_timer import ThroughputMeter
 
 
 def in_my_code():

@@ -9,7 +9,7 @@ import torch
 from trainshed.data.loader.batches import Batch
 from trainshed.data.loader.prefetch import Prefetched
 from trainshed.worker.device_prefetcher import DevicePrefetcher, streams_of
-from trainshed.worker.loss_checks import Losses
+from trainshed.worker.device_reads import Losses
 
 pytestmark = pytest.mark.gpu
 
