@@ -15,8 +15,7 @@ import numpy as np
 from pydantic import Field, JsonValue, model_validator
 
 import trainshed.boosting
-from trainshed.programs.batch_columns import pick
-from trainshed.programs.options import Options, fault
+from trainshed.programs.options import Options, fault, pick
 from trainshed_api.errors import nearest
 
 if TYPE_CHECKING:

@@ -11,10 +11,9 @@ import torch
 
 import trainshed.keras
 from trainshed.programs import tabular
-from trainshed.programs.batch_columns import pick
 from trainshed.programs.label_guard import LabelGuard
 from trainshed.programs.models import mlp
-from trainshed.programs.options import fault
+from trainshed.programs.options import fault, pick
 from trainshed.programs.tabular import TabularOptions, check_targets, join_features
 
 if TYPE_CHECKING:

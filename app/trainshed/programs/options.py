@@ -1,17 +1,19 @@
-"""Options of built-in programs in `spec.config`, and the messages for wrong ones.
+"""Options of built-in programs in `spec.config`, their columns, and the messages for wrong ones.
 
 A program declares one frozen model on top of those here. Their names in a file are
 camelCase; unknown names are refused, with the nearest known one.
 """
 
 from collections.abc import Mapping
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
-from trainshed_api.errors import Problem, SpecError, nearest, show_value
+from trainshed_api.errors import Problem, SpecError, nearest, no_column, show_value
+
+Column = TypeVar("Column")
 
 
 class Options(BaseModel):
@@ -75,3 +77,17 @@ def _translate(detail: ErrorDetails, known: list[str]) -> Problem:
     if expected.startswith(("greater", "less")):
         expected = f"a number {expected}"
     return Problem(field, show_value(detail["input"]), expected)
+
+
+def pick(batch: Mapping[str, Column], column: str) -> Column:
+    """Return a column.
+
+    Raises:
+        ValueError: naming the columns there are.
+    """
+    if column not in batch:
+        raise ValueError(
+            f"{no_column(column, batch)}. The transform trainshed.transforms:rename gives a column "
+            "another name."
+        )
+    return batch[column]

@@ -17,12 +17,11 @@ from torch.nn import functional as F
 
 import trainshed
 from trainshed.checkpoint.manifest import Prediction
-from trainshed.programs.batch_columns import pick
 from trainshed.programs.class_scores import class_scores
 from trainshed.programs.label_guard import LabelGuard
 from trainshed.programs.models import mlp
 from trainshed.programs.optimizer import build_optimizer
-from trainshed.programs.options import ProgramOptions, fault
+from trainshed.programs.options import ProgramOptions, fault, pick
 
 
 class TabularOptions(ProgramOptions):

@@ -13,13 +13,12 @@ from torch.nn import functional as F
 
 import trainshed
 from trainshed.checkpoint.manifest import Prediction
-from trainshed.programs.batch_columns import pick
 from trainshed.programs.class_scores import class_scores
 from trainshed.programs.images import SampleImages, to_model_input
 from trainshed.programs.label_guard import LabelGuard
 from trainshed.programs.models import cnn, vit
 from trainshed.programs.optimizer import build_optimizer
-from trainshed.programs.options import fault
+from trainshed.programs.options import fault, pick
 
 
 def train(config: dict[str, object]) -> None:

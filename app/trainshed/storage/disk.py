@@ -76,9 +76,10 @@ class Disk(Folder):
     def stat(self, name: str) -> Stored | None:
         file = self.at / name
         try:
-            return _stored(file, name) if not file.is_dir() else None
+            found = None if file.is_dir() else file.stat()
         except (FileNotFoundError, NotADirectoryError):
             return None
+        return Stored(name, found.st_size, found.st_mtime) if found else None
 
     @override
     def read(self, name: str) -> bytes:
@@ -186,11 +187,6 @@ class Disk(Folder):
     @override
     def fetch(self, name: str, to: Path) -> None:
         shutil.copyfile(self.at / name, to)
-
-
-def _stored(file: Path, name: str) -> Stored:
-    found = file.stat()
-    return Stored(name, found.st_size, found.st_mtime)
 
 
 def _make_once(path: Path, content: bytes) -> None:

@@ -16,8 +16,7 @@ from tests.builders_run import (
     make_resume_point,
     make_started,
 )
-from trainshed.display.choice import choose_display
-from trainshed.display.json_lines import LineDisplay
+from trainshed.display.choice import LineDisplay, choose_display
 from trainshed.display.terminal import TerminalDisplay
 from trainshed_api.progress import (
     AnyEvent,
