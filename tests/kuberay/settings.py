@@ -1,6 +1,5 @@
 """What the stand-in can be told."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -28,5 +27,3 @@ class Settings:
     dashboard_timeout_seconds: float = 2
     concurrency: int = 1
     """Objects of one kind that are worked on at a time."""
-    now: Callable[[], datetime] = now
-    """What deadlines are counted by."""
