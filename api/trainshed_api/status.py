@@ -163,11 +163,8 @@ class RunTime(DriverTime):
 _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Reservation(StatusModel):
-    """What an attempt holds of a shared RayCluster; an annotation of its RayJob has it, too.
-
-    Anybody may write the annotation, so all of it can be counted with.
-    """
+class ResourceRequest(StatusModel):
+    """What a run needs of a RayCluster: workers of one size, and CPUs for its data."""
 
     count: Count = Field(description="Workers.")
     group: str = Field(default="", description="Group of nodes for the workers.")
@@ -176,6 +173,14 @@ class Reservation(StatusModel):
     memory: _Amount = Field(default=0.0, description="Bytes of memory of each worker.")
     data_cpus: _Amount = Field(default=0.0, description="CPUs for Ray Data, beside the workers.")
     data_group: str = Field(default="", description="Group of nodes for Ray Data.")
+
+
+class Reservation(ResourceRequest):
+    """What an attempt holds of a shared RayCluster; an annotation of its RayJob has it, too.
+
+    Anybody may write the annotation, so all of it can be counted with.
+    """
+
     since: Moment = Field(description="When it was granted.")
     grace_seconds: int = Field(
         default=0, ge=0, le=MOST_COUNT, description="How long its driver may take to stop."

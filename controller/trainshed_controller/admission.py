@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from trainshed_api.quantity import parse_bytes, parse_cores
-from trainshed_api.status import Reservation
+from trainshed_api.status import ResourceRequest
 from trainshed_controller.model import Place, Room, worst_trouble
 from trainshed_controller.packing import (
     HAIR,
     Capacity,
-    Request,
     capacity_of,
     of_group,
     pack,
     place_data,
     place_workers,
 )
+from trainshed_controller.release import holding_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,54 +32,51 @@ if TYPE_CHECKING:
 
     from trainshed_api.pod_trouble import PodTrouble
     from trainshed_api.v1alpha1 import TrainingRunResource
-    from trainshed_controller.model import ClusterView, GroupView, PodView
+    from trainshed_controller.model import ClusterView, GroupView, PodView, RunView
 
 # After that a run that waits for Pods lets others begin that fit into those that are ready.
 PASSED_SECONDS = 300.0
 _MOST_NAMED = 5
 
 
-def request_of(uid: str, run: TrainingRunResource, created: datetime | None = None) -> Request:
+@dataclass(frozen=True)
+class QueueEntry:
+    """A run, or a RayJob whose run is gone, that holds capacity or waits for it.
+
+    since: when it began to.
+    """
+
+    uid: str
+    name: str
+    request: ResourceRequest
+    since: datetime
+    priority: int = 0
+
+
+def entry_of(view: RunView) -> QueueEntry | None:
+    """Return what a run holds or waits for; None where nobody can read it."""
+    holder = holding_attempt(view.status)
+    if holder and holder.reservation:
+        return QueueEntry(view.uid, view.name, holder.reservation, holder.reservation.since)
+    if view.run is None:
+        return None
+    request = request_of(view.run)
+    return QueueEntry(view.uid, view.name, request, view.created, view.run.spec.priority)
+
+
+def request_of(run: TrainingRunResource) -> ResourceRequest:
     """Return what the run needs of a cluster; an entrypoint's data is part of its workers."""
-    workers, resources = run.spec.workers, run.spec.workers.resources
-    worker = Room(
-        workers.group,
-        parse_cores(resources.cpu),
-        float(resources.gpu),
-        float(parse_bytes(resources.memory)) if resources.memory else 0.0,
-    )
-    reads = run.spec.train is not None and run.spec.data.loader == "ray-data"
-    return Request(
-        uid,
-        workers.count,
-        worker,
-        float(run.spec.data.cpus) if reads and run.spec.data.datasets else 0.0,
-        run.spec.data.placement,
-        run.spec.priority,
-        created,
-        run.metadata.name or "",
-    )
-
-
-def reservation_of(request: Request, grace_seconds: int, now: datetime) -> Reservation:
-    """Return what an attempt holds from now on."""
-    return Reservation(
-        count=request.count,
-        **asdict(request.worker),
-        data_cpus=request.data_cpus,
-        data_group=request.data_group,
-        since=now,
-        grace_seconds=grace_seconds,
-    )
-
-
-def request_held(uid: str, name: str, held: Reservation) -> Request:
-    """Return what an attempt holds as a request; created: since when."""
-    # What nobody asks for, such as 1e-320 CPUs, counts as nothing.
-    each = (round(amount, 9) for amount in (held.cpu, held.gpu, held.memory))
-    worker = Room(held.group, *each)
-    return Request(
-        uid, held.count, worker, held.data_cpus, held.data_group, created=held.since, name=name
+    workers, data = run.spec.workers, run.spec.data
+    memory = workers.resources.memory
+    reads = run.spec.train is not None and data.loader == "ray-data" and data.datasets
+    return ResourceRequest(
+        count=workers.count,
+        group=workers.group,
+        cpu=parse_cores(workers.resources.cpu),
+        gpu=workers.resources.gpu,
+        memory=parse_bytes(memory) if memory else 0.0,
+        data_cpus=data.cpus if reads else 0.0,
+        data_group=data.placement,
     )
 
 
@@ -113,8 +110,8 @@ def _room_of(group: GroupView, pod: PodView) -> Room:
 def admit(  # noqa: PLR0913, PLR0917  # what is there, and who wants it
     cluster: ClusterView,
     pods: Sequence[PodView],
-    holding: Sequence[Request],
-    waiting: Sequence[Request],
+    holding: Sequence[QueueEntry],
+    waiting: Sequence[QueueEntry],
     others: Sequence[str] = (),
     lacking: Mapping[str, float] = MappingProxyType({}),
 ) -> dict[str, Place]:
@@ -125,7 +122,7 @@ def admit(  # noqa: PLR0913, PLR0917  # what is there, and who wants it
         others: RayJobs of somebody else on the cluster, which nobody can count; they are named.
         lacking: for how many seconds runs have waited for Pods that are declared and not ready.
     """
-    holders = sorted(holding, key=lambda each: _age(each.created))
+    holders = sorted(holding, key=lambda each: each.since)
     ready, whole = capacity_now(cluster, pods), capacity_of(cluster.groups)
     free, unheld = _without(ready, holders), _without(whole, holders)
     pending = [pod for pod in pods if not (pod.ready or pod.deleting or pod.is_over)]
@@ -139,25 +136,26 @@ def admit(  # noqa: PLR0913, PLR0917  # what is there, and who wants it
     )
     places: dict[str, Place] = {}
     position, is_blocked = 0, False
-    for request in sorted(waiting, key=_order):
+    for entry in sorted(waiting, key=_order):
+        request = entry.request
         if pack(whole, request) is None:
             # It would wait for ever; those behind it need not.
             missing = f"{_explain(whole, request, 'in all')} on {cluster.name}"
-            places[request.uid] = Place(
+            places[entry.uid] = Place(
                 admitted=False, reason=f"can never fit: {missing}", exceeds=True, missing=missing
             )
             continue
         packed = None if is_blocked else pack(free, request)
         if packed is not None:
             free = packed
-            places[request.uid] = Place(admitted=True)
+            places[entry.uid] = Place(admitted=True)
             continue
         position += 1
         lacks_pods = pack(unheld, request) is not None
-        is_passed = lacks_pods and lacking.get(request.uid, 0.0) >= PASSED_SECONDS
+        is_passed = lacks_pods and lacking.get(entry.uid, 0.0) >= PASSED_SECONDS
         is_blocked = is_blocked or not is_passed
         place = shared.place_of(request, position, free, is_passed=is_passed)
-        places[request.uid] = replace(place, lacks_pods=lacks_pods)
+        places[entry.uid] = replace(place, lacks_pods=lacks_pods)
     return places
 
 
@@ -175,7 +173,7 @@ class _SharedReasons:
     to_come: Capacity
 
     def place_of(
-        self, request: Request, position: int, free: Capacity, *, is_passed: bool
+        self, request: ResourceRequest, position: int, free: Capacity, *, is_passed: bool
     ) -> Place:
         """Return the place of a run that waits, with the reason."""
         missing = f"{_explain(free, request, 'free')} on {self.cluster}"
@@ -197,41 +195,37 @@ class _SharedReasons:
         )
 
 
-def _without(capacity: Capacity, holders: Sequence[Request]) -> Capacity:
+def _without(capacity: Capacity, holders: Sequence[QueueEntry]) -> Capacity:
     """Return what holders leave; what one lacks for lost Pods takes all that it could use."""
     left = Counter(capacity)
-    for request in holders:
-        packed = pack(left, request)
+    for holder in holders:
+        packed = pack(left, holder.request)
         if packed is not None:
             left = packed
         else:
-            place_workers(left, request)
-            place_data(left, request)
+            place_workers(left, holder.request)
+            place_data(left, holder.request)
     return left
 
 
-def _order(request: Request) -> tuple[int, float, str]:
-    return (-request.priority, _age(request.created), request.uid)
+def _order(entry: QueueEntry) -> tuple[int, datetime, str]:
+    return (-entry.priority, entry.since, entry.uid)
 
 
-def _age(moment: datetime | None) -> float:
-    return moment.timestamp() if moment else 0.0
-
-
-def _explain(capacity: Capacity, request: Request, word: str) -> str:
+def _explain(capacity: Capacity, request: ResourceRequest, word: str) -> str:
     """Return the arithmetic: what is needed and what there is."""
-    worker, count = request.worker, request.count
-    usable = of_group(capacity, worker.group)
-    is_group = worker.group and all(room.group == worker.group for room in usable)
-    group = f" of group {worker.group}" if is_group else ""
+    count = request.count
+    usable = of_group(capacity, request.group)
+    is_group = request.group and all(room.group == request.group for room in usable)
+    group = f" of group {request.group}" if is_group else ""
     short = []
     for what, amount in (("GPUs", "gpu"), ("CPUs", "cpu"), ("bytes of memory", "memory")):
-        need = getattr(worker, amount) * count
+        need = getattr(request, amount) * count
         have = sum(getattr(room, amount) * capacity[room] for room in usable)
         if need > have + HAIR:
             short.append(f"needs {need:g} {what}{group}, {have:g} {word}")
-    if not short and pack(capacity, replace(request, data_cpus=0.0)) is None:
-        size = f"{worker.cpu:g} CPUs" + (f" and {worker.gpu:g} GPUs" if worker.gpu else "")
+    if not short and pack(capacity, request.model_copy(update={"data_cpus": 0.0})) is None:
+        size = f"{request.cpu:g} CPUs" + (f" and {request.gpu:g} GPUs" if request.gpu else "")
         short.append(
             f"needs {count} times {size}{group}, each inside one Pod; that is {word} by "
             "sum but not by Pod"

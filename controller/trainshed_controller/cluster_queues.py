@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from trainshed_controller.admission import admit, request_held, request_of
+from trainshed_controller.admission import QueueEntry, admit, entry_of
 from trainshed_controller.decide import wants_room
 from trainshed_controller.model import Key, Place
 from trainshed_controller.ray_queries import Question
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from trainshed_controller.clock import Clock
     from trainshed_controller.deleted import DeletedJob
     from trainshed_controller.model import RayJobView, RunView
-    from trainshed_controller.packing import Request
     from trainshed_controller.ray_queries import RaysWord
 
 Broken = tuple["RunView", Exception]
@@ -67,8 +66,8 @@ class ClusterQueues:
             if job.namespace == key.namespace and job.selector == key.name and not job.is_over
         ]
         orphans = self._orphans(key, alive)
-        holding, waiting, broken = self._requests(views)
-        holding += [request_held(job.uid, job.run, held) for job, held in orphans]
+        holding, waiting, broken = self._entries(views)
+        holding += [QueueEntry(job.uid, job.run, held, held.since) for job, held in orphans]
         pods = self.cache.pods.members(key.namespace, key.name)
         since = self._lacking.get(key, {})
         lacking = {uid: clock - began for uid, began in since.items()}
@@ -85,31 +84,31 @@ class ClusterQueues:
                 enqueue(Key("run", view.namespace, view.name))
         return _AGAIN_SECONDS if lacks or orphans else None, broken
 
-    def _requests(
+    def _entries(
         self, views: Sequence[RunView]
-    ) -> tuple[list[Request], list[Request], list[Broken]]:
+    ) -> tuple[list[QueueEntry], list[QueueEntry], list[Broken]]:
         """Return what runs hold, what others wait for, and the runs that nobody can count."""
         now = self.clock.now()
-        holding: list[Request] = []
-        waiting: list[Request] = []
+        holding: list[QueueEntry] = []
+        waiting: list[QueueEntry] = []
         broken: list[Broken] = []
         for view in views:
             try:
-                request = _request_of(view)
+                entry = entry_of(view)
             except Exception as error:  # what one run asks for is no matter of the others
                 broken.append((view, error))
                 continue
             place = self.places.get(view.uid)
-            if request is None:
+            if entry is None:
                 continue
             if holding_attempt(view.status):
-                holding.append(request)
+                holding.append(entry)
             elif not wants_room(view, now):
                 self.places.pop(view.uid, None)
             elif place and place.admitted:
-                holding.append(replace(request, created=now))
+                holding.append(replace(entry, since=now))
             else:
-                waiting.append(request)
+                waiting.append(entry)
         return holding, waiting, broken
 
     def _orphans(
@@ -147,11 +146,3 @@ class ClusterQueues:
             self.forget_question(job.uid)
             return False
         return over is False or seconds < grace + UNKNOWN_SECONDS
-
-
-def _request_of(view: RunView) -> Request | None:
-    """Return what a run holds or asks for; None where nobody can read it."""
-    holder = holding_attempt(view.status)
-    if holder and holder.reservation:
-        return request_held(view.uid, view.name, holder.reservation)
-    return request_of(view.uid, view.run, view.created) if view.run else None

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from trainshed_api.names import SECONDS_AFTER_GRACE
 from trainshed_api.rayjob import AttemptIdentity
 from trainshed_api.spechash import spec_hash, training_hash
-from trainshed_api.status import AttemptStatus
+from trainshed_api.status import AttemptStatus, Reservation
 from trainshed_controller import status as states
-from trainshed_controller.admission import request_of, reservation_of
+from trainshed_controller.admission import request_of
 from trainshed_controller.facts import Facts, State, facts_of, final_refusal
 from trainshed_controller.failure_policy import apply_rules, final_failure, pause_seconds_left
 from trainshed_controller.judge import Ending, judge
@@ -331,7 +331,9 @@ def _begin(facts: Facts) -> Plan:
     assert run
     identity = AttemptIdentity(view.namespace, view.name, view.uid, number)
     shared = shared_cluster(run, facts.settings)
-    request = request_of(view.uid, run)
+    held = Reservation(
+        **request_of(run).model_dump(), since=now, grace_seconds=run.spec.grace_period_seconds
+    )
     attempt = AttemptStatus(
         number=number,
         generation=view.generation,
@@ -340,7 +342,7 @@ def _begin(facts: Facts) -> Plan:
         ray_job=identity.ray_job,
         job_id=identity.job_id,
         ray_cluster=shared,
-        reservation=reservation_of(request, run.spec.grace_period_seconds, now) if shared else None,
+        reservation=held if shared else None,
     )
     status = with_phase(facts.status, "Starting", now)  # the time of the wait ends here
     status = states.with_attempt(status, attempt)

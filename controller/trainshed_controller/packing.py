@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainshed_controller.model import Room
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from datetime import datetime
 
+    from trainshed_api.status import ResourceRequest
     from trainshed_controller.model import GroupView
 
 # Sums of binary fractions such as 0.1 are not exact.
@@ -20,20 +19,6 @@ HAIR = 1e-9
 
 # Pods of workers, by what each has free.
 Capacity = Counter[Room]
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a run needs: `count` workers of one size, and CPUs for its data."""
-
-    uid: str
-    count: int
-    worker: Room
-    data_cpus: float
-    data_group: str
-    priority: int = 0
-    created: datetime | None = None
-    name: str = ""
 
 
 def capacity_of(groups: Iterable[GroupView]) -> Capacity:
@@ -44,7 +29,7 @@ def capacity_of(groups: Iterable[GroupView]) -> Capacity:
     return capacity
 
 
-def pack(capacity: Capacity, request: Request) -> Capacity | None:
+def pack(capacity: Capacity, request: ResourceRequest) -> Capacity | None:
     """Return the remaining capacity after workers and data are placed; None if they do not fit."""
     left = Counter(capacity)
     if not place_workers(left, request) and not place_data(left, request):
@@ -56,16 +41,18 @@ def pack(capacity: Capacity, request: Request) -> Capacity | None:
     return None
 
 
-def place_workers(left: Capacity, request: Request) -> int:
+def place_workers(left: Capacity, request: ResourceRequest) -> int:
     """Subtract the workers from the nodes; return how many do not fit."""
     # The fullest Pods first, and those without GPUs for workers that need none: what is whole
     # stays whole for whoever needs it.
-    kinds = of_group(left, request.worker.group)
+    kinds = of_group(left, request.group)
     by_size = sorted(kinds, key=lambda room: (room.gpu, room.cpu, room.memory))
-    return _place(left, by_size, request.count, request.worker)
+    # What nobody asks for, such as 1e-320 CPUs, counts as nothing.
+    each = (round(amount, 9) for amount in (request.cpu, request.gpu, request.memory))
+    return _place(left, by_size, request.count, Room(request.group, *each))
 
 
-def place_data(left: Capacity, request: Request) -> int:
+def place_data(left: Capacity, request: ResourceRequest) -> int:
     """Subtract the CPUs of the data from the nodes; return how many do not fit."""
     by_gpu = sorted(of_group(left, request.data_group), key=lambda room: (room.gpu, room.cpu))
     return _place(left, by_gpu, math.ceil(request.data_cpus), Room("", 1.0, 0.0, 0.0))

@@ -193,7 +193,7 @@ def unacceptable(run: TrainingRunResource, settings: Settings) -> tuple[str, str
         return "NoSuchClass", message
     if message := _not_permitted(run, chosen):
         return "NotPermitted", message
-    if pack(capacity_of(read_groups(sized_cluster(run, chosen))), request_of("", run)) is None:
+    if pack(capacity_of(read_groups(sized_cluster(run, chosen))), request_of(run)) is None:
         workers = run.spec.workers
         gpus = f" and {workers.resources.gpu} GPUs" if workers.resources.gpu else ""
         message = (
@@ -236,12 +236,10 @@ def sized_cluster(run: TrainingRunResource, chosen: ClusterClass) -> JsonObject:
     groups = spec.get("workerGroupSpecs")
     if not isinstance(groups, list):
         return spec
-    wanted = request_of("", run)
+    wanted = request_of(run)
     order = sorted(
         (as_object(group) for group in groups),
-        key=lambda group: (
-            as_object(group.get("labels")).get(NODE_GROUP_LABEL) != wanted.worker.group
-        ),
+        key=lambda group: as_object(group.get("labels")).get(NODE_GROUP_LABEL) != wanted.group,
     )
     for group in order:
         most = group.get("maxReplicas")

@@ -14,11 +14,11 @@ from tests.controller.builders_view import (
     raw_pod,
 )
 from tests.controller.test_admission import PODS as READY_PODS
-from tests.controller.test_admission import TWO_GPU_PODS, make_request
+from tests.controller.test_admission import TWO_GPU_PODS, make_entry
 from tests.controller.test_reconcile import begun
 from trainshed_api.json_object import JsonObject, as_object
 from trainshed_api.pod_trouble import PodTrouble
-from trainshed_controller.admission import admit, request_of
+from trainshed_controller.admission import admit, entry_of
 from trainshed_controller.cache import Cache
 from trainshed_controller.connection import PODS
 from trainshed_controller.handlers import make_handlers
@@ -147,11 +147,11 @@ def test_a_pod_that_no_node_takes_is_told_of_a_cluster_of_the_runs_own_alone() -
 
 def test_a_queued_run_says_which_image_keeps_its_pods_away() -> None:
     view = make_view()
-    assert view.run
-    request = request_of(view.uid, view.run)
+    entry = entry_of(view)
+    assert entry
     cluster = make_cluster()
 
-    place = admit(cluster, (make_head(), unpulled()), (), (request,))[view.uid]
+    place = admit(cluster, (make_head(), unpulled()), (), (entry,))[view.uid]
     view, _ = look(view, make_seen(place=place, cluster=cluster))
 
     said, queue = view.status.condition("Progressing"), view.status.queue
@@ -165,22 +165,24 @@ def test_a_queued_run_says_which_image_keeps_its_pods_away() -> None:
 
 def test_workers_that_wait_for_a_head_without_its_image_count_as_kept_away() -> None:
     view = make_view()
-    assert view.run
+    entry = entry_of(view)
+    assert entry
     trouble = PodTrouble("ImagePullFailed", "the head's image")
     pods = (make_head(container="", ready=False, trouble=trouble), make_worker(ready=False))
 
-    place = admit(make_cluster(), pods, (), (request_of(view.uid, view.run),))[view.uid]
+    place = admit(make_cluster(), pods, (), (entry,))[view.uid]
 
     assert place.trouble == trouble
 
 
 def test_a_queued_run_has_the_words_of_a_quota_that_refuses_pods_of_its_cluster() -> None:
     view = make_view()
-    assert view.run
+    entry = entry_of(view)
+    assert entry
     trouble = PodTrouble("PodsRefused", "exceeded quota: team")
     cluster = make_cluster(trouble=trouble)
 
-    place = admit(cluster, (make_head(),), (), (request_of(view.uid, view.run),))[view.uid]
+    place = admit(cluster, (make_head(),), (), (entry,))[view.uid]
 
     assert place.trouble == trouble
     assert place.reason.endswith("0 free on trainshed; exceeded quota: team")
@@ -201,7 +203,7 @@ def test_a_dedicated_run_has_the_words_of_a_quota_that_refuses_its_pods(at: floa
 def test_a_run_that_waits_for_others_is_told_of_no_image() -> None:
     """It would wait as well if all Pods were there."""
     pods = (make_head(), READY_PODS[0], unpulled(group="gpu"), READY_PODS[2])
-    holding, waiting = make_request("holds"), make_request("waits", count=2)
+    holding, waiting = make_entry("holds"), make_entry("waits", count=2)
 
     place = admit(TWO_GPU_PODS, pods, (holding,), (waiting,))["waits"]
 

@@ -1,7 +1,6 @@
 """What went wrong once."""
 
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
@@ -20,11 +19,10 @@ from tests.controller.builders_view import (
     make_worker,
 )
 from trainshed_api.names import FAILED
-from trainshed_api.status import AttemptStatus
-from trainshed_controller.admission import admit, capacity_now
+from trainshed_api.status import AttemptStatus, ResourceRequest
+from trainshed_controller.admission import QueueEntry, admit, capacity_now
 from trainshed_controller.judge import judge
 from trainshed_controller.model import GroupView, Heard, Room
-from trainshed_controller.packing import Request
 from trainshed_controller.queue import WorkQueue
 from trainshed_controller.views import read_pod, read_run
 
@@ -132,9 +130,8 @@ def test_a_job_whose_driver_tells_of_steps_outlives_a_silent_dashboard() -> None
 def test_who_fits_into_what_is_ready_does_not_wait_for_pods_that_are_declared() -> None:
     cluster = make_cluster(GroupView("cpu", Room("cpu", 4.0, 0.0, 8e9), 8))
     ready = [make_worker("cpu", index) for index in range(7)]
-    worker = Room("", 4.0, 0.0, 0.0)
-    wide = Request("wide", 8, worker, 0.0, "", created=NOW)
-    small = Request("small", 1, worker, 0.0, "", created=NOW + timedelta(hours=1))
+    wide = QueueEntry("wide", "wide", ResourceRequest(count=8, cpu=4.0), NOW)
+    small = QueueEntry("small", "small", ResourceRequest(count=1, cpu=4.0), later(3600))
 
     at_first = admit(cluster, ready, [], [wide, small])
     later_on = admit(cluster, ready, [], [wide, small], (), {"wide": 300.0})

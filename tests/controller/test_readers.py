@@ -34,7 +34,7 @@ from tests.controller.mutations import (
 from trainshed_api.json_object import JsonObject, as_object
 from trainshed_api.names import SNAPSHOT_LINE
 from trainshed_api.snapshot import Snapshot, final_snapshot
-from trainshed_controller.admission import admit, request_held, request_of
+from trainshed_controller.admission import QueueEntry, admit, entry_of, request_of
 from trainshed_controller.capacity import read_groups
 from trainshed_controller.decide import decide
 from trainshed_controller.views import read_cluster, read_job, read_pod, read_run
@@ -150,8 +150,7 @@ def test_what_a_run_asks_for_can_be_counted(wrong: str) -> None:
     for path in paths_of(right):
         view = read_run(with_value(right, path, WRONG[wrong]))
         try:
-            if view.run:
-                request_of(view.uid, view.run, view.created)
+            entry_of(view)
             decide(view, make_seen(), SETTINGS, NOW)
         except Exception as error:
             raise AssertionError(f"{wrong} at {path}") from error
@@ -169,7 +168,8 @@ def test_what_a_rayjob_holds_can_be_counted(wrong: str) -> None:
         if held is None:
             continue
         try:
-            holder, waiting = request_held("a", "a", held), request_of("b", run)
+            holder = QueueEntry("a", "a", held, held.since)
+            waiting = QueueEntry("b", "b", request_of(run), NOW)
             places = admit(make_cluster(), [make_worker()], [holder], [waiting])
         except Exception as error:
             raise AssertionError(f"{wrong} at {path}") from error
