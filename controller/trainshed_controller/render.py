@@ -232,23 +232,15 @@ def sized_cluster(run: TrainingRunResource, chosen: ClusterClass) -> JsonObject:
 
     A group grows up to its maxReplicas until the run fits, the group of the workers first.
     """
-    spec = copy.deepcopy(chosen.spec)
-    groups = spec.get("workerGroupSpecs")
-    if not isinstance(groups, list):
-        return spec
-    wanted = request_of(run)
-    order = sorted(
-        (as_object(group) for group in groups),
-        key=lambda group: as_object(group.get("labels")).get(NODE_GROUP_LABEL) != wanted.group,
+    spec, wanted = copy.deepcopy(chosen.spec), request_of(run)
+    groups = objects(spec.get("workerGroupSpecs"))
+    groups.sort(
+        key=lambda group: as_object(group.get("labels")).get(NODE_GROUP_LABEL) != wanted.group
     )
-    for group in order:
-        most = group.get("maxReplicas")
-        for _ in range(most if isinstance(most, int) else 0):
-            count = group.get("replicas")
-            replicas = count if isinstance(count, int) else 0
-            if pack(capacity_of(read_groups(spec)), wanted) is not None or replicas >= int(
-                str(most)
-            ):
-                break
-            group["replicas"] = replicas + 1
+    for group in groups:
+        counts = (group.get(name) for name in ("replicas", "maxReplicas"))
+        replicas, most = (count if isinstance(count, int) else 0 for count in counts)
+        while replicas < most and pack(capacity_of(read_groups(spec)), wanted) is None:
+            replicas += 1
+            group["replicas"] = replicas
     return spec
