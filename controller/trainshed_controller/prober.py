@@ -11,9 +11,9 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from trainshed_api.snapshot import final_snapshot
 from trainshed_controller.ray_queries import RaysWord
@@ -52,12 +52,12 @@ class ProbeTimeouts:
 
 @dataclass
 class _Asked:
-    """A question; word: the last answer to it, at: when that came; since: waits for one since."""
+    """A question; word: the last answer to it, at: when that came; is_due: another one is."""
 
     question: Question
     word: RaysWord | None = None
     at: float = 0.0
-    since: float | None = None
+    is_due: bool = False
 
 
 Place = tuple[str, str]
@@ -80,14 +80,15 @@ class Prober:
     clock: Callable[[], float] = time.monotonic
     # By uid of the run, or of a RayJob whose run is gone: there is one question at a time.
     _asked: dict[str, _Asked] = field(default_factory=dict)
-    _waiting: dict[Place, deque[_Asked]] = field(default_factory=dict)
+    # One for each head that is asked now.
+    _locks: WeakValueDictionary[Place, asyncio.Lock] = field(default_factory=WeakValueDictionary)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    # Who did not answer the last question, longest first; all else is forgotten with a queue.
+    # Who did not answer the last question, longest first.
     _silent: dict[Place, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._room = asyncio.Semaphore(_AT_ONCE)
-        self._silent_room = asyncio.Semaphore(_SILENT_AT_ONCE)
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._silent_slots = asyncio.Semaphore(_SILENT_AT_ONCE)
 
     def __len__(self) -> int:
         return len(self._asked)
@@ -100,9 +101,11 @@ class Prober:
         asked = self._asked.get(question.uid)
         if asked is None or asked.question != question:
             asked = self._asked[question.uid] = _Asked(question)
-        if asked.since is None and self._is_old(asked):
-            asked.since = self.clock()
-            self._enqueue(asked)
+        if not asked.is_due and self._is_old(asked):
+            asked.is_due = True
+            task = asyncio.create_task(self._answer(asked), name=f"ask {question.cluster}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         return asked.word
 
     def forget(self, uid: str) -> None:
@@ -121,50 +124,33 @@ class Prober:
         is_final = asked.question.kind == "last word" or asked.word.over is True
         return not is_final and self.clock() - asked.at >= _GOOD_SECONDS
 
-    def _enqueue(self, asked: _Asked) -> None:
-        place = (asked.question.run.namespace, asked.question.cluster)
-        waiting = self._waiting.get(place)
-        if waiting is not None:
-            waiting.append(asked)
-            return
-        self._waiting[place] = deque([asked])
-        task = asyncio.create_task(self._serve(place), name=f"ask {place[1]}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _serve(self, place: Place) -> None:
-        """Ask one head all that there is to ask it."""
-        waiting = self._waiting[place]
-        while waiting:
-            asked = waiting.popleft()
-            if self._asked.get(asked.question.uid) is asked:
-                self._take(asked, await self._try(place, asked) or RaysWord())
-        del self._waiting[place]
-
-    async def _try(self, place: Place, asked: _Asked) -> RaysWord | None:
-        """Return the answer; None if the question times out."""
-        end = (asked.since or 0.0) + self.patience.waiting
-        # The least that an answer takes is kept of the time.
-        left = end - self.patience.next - self.clock()
-        if left <= 0:
-            return None
-        try:
-            async with self._slot(place, left):
+    async def _answer(self, asked: _Asked) -> None:
+        """Ask a head, and have the run looked at; a question that waits for long is given up."""
+        question, word = asked.question, None
+        place = question.run.namespace, question.cluster
+        end = self.clock() + self.patience.waiting
+        with contextlib.suppress(TimeoutError):
+            # The least that an answer takes is kept of the time.
+            async with self._slot(place, self.patience.waiting - self.patience.next):
+                if self._asked.get(question.uid) is not asked:
+                    return
                 patience = self.patience.next if place in self._silent else self.patience.first
-                word = await self._put(asked.question, min(patience, end - self.clock()))
-        except TimeoutError:
-            return None
-        self._remember(place, is_silent=word is None)
-        return word
+                word = await self._put(question, min(patience, end - self.clock()))
+                self._remember(place, is_silent=word is None)
+        asked.word, asked.at, asked.is_due = word or RaysWord(), self.clock(), False
+        if self._asked.get(question.uid) is asked:
+            self.tell(question.run)
 
     @contextlib.asynccontextmanager
     async def _slot(self, place: Place, seconds: float) -> AsyncIterator[None]:
-        """Hold one of the slots. Raises TimeoutError if none becomes free in time."""
-        rooms = (self._silent_room, self._room) if place in self._silent else (self._room,)
+        """Hold a head and one of the slots. Raises TimeoutError if they are not free in time."""
+        lock = self._locks.setdefault(place, asyncio.Lock())
         async with contextlib.AsyncExitStack() as held:
             async with asyncio.timeout(seconds):
-                for room in rooms:
-                    await held.enter_async_context(room)
+                await held.enter_async_context(lock)
+                if place in self._silent:
+                    await held.enter_async_context(self._silent_slots)
+                await held.enter_async_context(self._slots)
             yield
 
     def _remember(self, place: Place, *, is_silent: bool) -> None:
@@ -188,8 +174,3 @@ class Prober:
         except Exception:  # whatever a head answers, it is the affair of this question alone
             log.exception("asking failed", extra={"run": f"{question.run}"})
             return None
-
-    def _take(self, asked: _Asked, word: RaysWord) -> None:
-        asked.word, asked.at, asked.since = word, self.clock(), None
-        if self._asked.get(asked.question.uid) is asked:
-            self.tell(asked.question.run)

@@ -149,6 +149,7 @@ async def test_what_a_silent_head_is_asked_ends_unanswered() -> None:
 
 async def test_a_head_that_answers_again_is_asked_all_that_waits(asking: Asking) -> None:
     asking.heads.silent.add("trainshed")
+    asking.start(ProbeTimeouts(first=0.2))
     for number in range(5):
         asking.prober.ask(about(number))
     await asking.until_told(1)
