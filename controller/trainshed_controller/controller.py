@@ -62,12 +62,12 @@ class Controller:
     cluster: Cluster
     observer: Observer
     events: EventPoster
+    queue: WorkQueue
     settings: Settings
     metrics: Metrics
     key: bytes
     clock: Clock = field(default_factory=Clock)
     decide: Decide = decide
-    queue: WorkQueue | None = None
     tell: Callable[[RunView, RunView], None] = lambda before, after: None  # noqa: ARG005
     _written: dict[str, float] = field(default_factory=dict)
     # Why the API server does not take the RayJob of a run, by uid of the run.
@@ -85,7 +85,7 @@ class Controller:
 
     async def _turn(self, key: Key) -> float | None:
         if key.kind == "cluster":
-            again_after, broken = self.queues.admit(key, self._enqueue)
+            again_after, broken = self.queues.admit(key, self.queue.enqueue)
             for run, error in broken:
                 await self._tell_internal_error(Key("run", run.namespace, run.name), error)
             return again_after
@@ -101,7 +101,7 @@ class Controller:
         plan = self.decide(view, seen, self.settings, now)
         cluster = cluster_of(view, self.settings)
         if cluster and seen.place is None and wants_room(view, now):
-            self._enqueue(Key("cluster", view.namespace, cluster))
+            self.queue.enqueue(Key("cluster", view.namespace, cluster))
         return await self._execute(view, plan)
 
     def begin_term(self) -> None:
@@ -191,7 +191,7 @@ class Controller:
         self.tell(view, written)
         clusters = {cluster_of(each, self.settings) for each in (view, written)}
         for cluster in sorted(clusters - {""}):  # in one order, so that it can happen again
-            self._enqueue(Key("cluster", view.namespace, cluster))
+            self.queue.enqueue(Key("cluster", view.namespace, cluster))
         return written
 
     async def _create(self, view: RunView, number: int) -> None:
@@ -210,7 +210,7 @@ class Controller:
         except RefusedError as error:
             # A quota, a policy, a webhook: said in the status, and tried again slowly.
             self._refusals[view.uid] = Refusal(number, error.message, self.clock.now())
-            self._enqueue(Key("run", view.namespace, view.name))
+            self.queue.enqueue(Key("run", view.namespace, view.name))
             return
         except ConflictError:
             name = view.status.attempts[-1].ray_job
@@ -219,10 +219,6 @@ class Controller:
                 raise  # going: it will be gone; somebody else's: it has to go first
             made = there
         self.cache.jobs.put(made)
-
-    def _enqueue(self, key: Key) -> None:
-        if self.queue:
-            self.queue.enqueue(key)
 
     async def trouble(self, key: Key, error: Exception, pause: float) -> None:
         """Log a failed reconcile; an internal error is reported in the run's conditions as well."""

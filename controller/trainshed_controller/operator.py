@@ -35,7 +35,6 @@ from trainshed_controller.served import wait_for_crds
 from trainshed_controller.webhook import Webhook
 
 if TYPE_CHECKING:
-    from trainshed_controller.model import Key
     from trainshed_controller.settings import Platform
 
 log = logging.getLogger("trainshed.operator")
@@ -58,7 +57,8 @@ class Operator:
         self._cache = Cache(platform.settings)
         self._metrics = Metrics(self._cache)
         self._complete = asyncio.Event()
-        self._queue: WorkQueue | None = None
+        self._queue = WorkQueue()
+        self._metrics.watch(self._queue)
         self._serving: asyncio.Task[None] | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -116,18 +116,15 @@ class Operator:
         platform, settings = self._platform, self._platform.settings
         jobs = JobsApi(settings.dashboard_url, platform.ray_token_file, settings.default_cluster)
         stack.push_async_callback(jobs.close)
-        prober = Prober(jobs, self._enqueue)
+        prober = Prober(jobs, self._queue.enqueue)
         stack.push_async_callback(prober.close)
         observer = Observer(self._cache, cluster, prober, settings)
         events = EventPoster(cluster.post_event)
         controller = Controller(
-            self._cache, cluster, observer, events, settings, self._metrics, key
+            self._cache, cluster, observer, events, self._queue, settings, self._metrics, key
         )
-        queue = WorkQueue(controller.work, controller.trouble)
-        controller.queue, self._queue = queue, queue
-        self._metrics.watch(queue)
         progress = ProgressServer(
-            self._cache, key, observer.snapshots, queue.add, self._metrics, self.is_ready,
+            self._cache, key, observer.snapshots, self._queue.add, self._metrics, self.is_ready,
             _LIMITS.body_seconds, relay=Relay(jobs.session, lease),
         )  # fmt: skip
         refused = self._metrics.refused_connections.inc
@@ -141,7 +138,9 @@ class Operator:
     ) -> None:
         """Watch, and act while the Lease is held."""
         events = controller.events
-        handlers = make_handlers(self._cache, self._enqueue, controller.forget, self._cannot_read)
+        handlers = make_handlers(
+            self._cache, self._queue.enqueue, controller.forget, self._cannot_read
+        )
         reflectors = [
             Reflector(cluster, kind, self._platform.namespace, handler)
             for kind, handler in handlers.items()
@@ -192,7 +191,7 @@ class Operator:
                 await asyncio.gather(*(reflector.list_again() for reflector in reflectors))
             log.info("watching %s", self._platform.namespace)
             controller.begin_term()
-            work = asyncio.create_task(self._work(), name="work")
+            work = asyncio.create_task(self._work(controller), name="work")
             lost = asyncio.create_task(lease.wait(until_held=False), name="lost")
             try:
                 await asyncio.wait([work, lost], return_when=asyncio.FIRST_COMPLETED)
@@ -203,10 +202,10 @@ class Operator:
             if not work.cancelled():
                 work.result()
 
-    async def _work(self) -> None:
-        assert self._queue
+    async def _work(self, controller: Controller) -> None:
+        workers, queue = self._platform.workers, self._queue
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._queue.run(self._platform.workers), name="queue")
+            group.create_task(queue.run(workers, controller.work, controller.trouble), name="queue")
             while True:
                 self._enqueue_all()
                 await asyncio.sleep(self._platform.resync_seconds)
@@ -217,9 +216,8 @@ class Operator:
 
     def ails(self) -> str:
         """Return what is stuck; empty if nothing is."""
-        if self._queue and self._queue.longest_turn_seconds() > _STUCK_SECONDS:
-            return f"a key has been worked on for {self._queue.longest_turn_seconds():.0f} s"
-        return ""
+        seconds = self._queue.longest_turn_seconds()
+        return f"a key has been worked on for {seconds:.0f} s" if seconds > _STUCK_SECONDS else ""
 
     async def _insist(self, cluster: Cluster) -> bytes:
         """Return the key of the bearer tokens; the Secret may come a moment later than we do."""
@@ -237,11 +235,7 @@ class Operator:
     def _enqueue_all(self) -> None:
         for view in self._cache.runs.all():
             for key in self._cache.concerned(view):
-                self._enqueue(key)
-
-    def _enqueue(self, key: Key) -> None:
-        assert self._queue
-        self._queue.enqueue(key)
+                self._queue.enqueue(key)
 
     def _cannot_read(self, name: str) -> None:
         self._metrics.internal_errors.inc()

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from trainshed_controller.model import Key
 
+    Work = Callable[[Key], Awaitable[float | None]]
+    OnTrouble = Callable[[Key, Exception, float], Awaitable[None]]
+
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 60.0
 # Many runs change at once: their queue looks at all of them together.
 _TOGETHER_SECONDS = 0.05
@@ -24,15 +27,9 @@ class WorkQueue:
     """Deduplicates, delays, and backs off; whoever adds a key that is worked on gets another turn.
 
     Args:
-        work: what is done with a key; returns seconds after which to come again, None for never.
-            A key whose work fails, however it does, is put back after a pause that doubles: no
-            key may keep the others from being worked on.
-        on_trouble: told of each failure, and of the pause that follows.
         clock: seconds that only grow; those of the loop's own timers.
     """
 
-    work: Callable[[Key], Awaitable[float | None]]
-    on_trouble: Callable[[Key, Exception, float], Awaitable[None]]
     clock: Callable[[], float] = time.monotonic
     waited: Callable[[float], None] = lambda _: None
     _ready: asyncio.Queue[Key] = field(default_factory=asyncio.Queue)
@@ -71,19 +68,26 @@ class WorkQueue:
         self._timers.pop(key, None)
         self.add(key)
 
-    async def run(self, workers: int) -> None:
-        """Work until cancelled."""
+    async def run(self, workers: int, work: Work, on_trouble: OnTrouble) -> None:
+        """Work until cancelled.
+
+        Args:
+            work: what is done with a key; returns seconds after which to come again, None for
+                never. A key whose work fails, however it does, is put back after a pause that
+                doubles: no key may keep the others from being worked on.
+            on_trouble: told of each failure, and of the pause that follows.
+        """
         async with asyncio.TaskGroup() as group:
             for _ in range(workers):
-                group.create_task(self._serve())
+                group.create_task(self._serve(work, on_trouble))
 
-    async def _serve(self) -> None:
+    async def _serve(self, work: Work, on_trouble: OnTrouble) -> None:
         while True:
             key = await self._ready.get()
             self.waited(self.clock() - self._queued.pop(key))
             self._working[key] = self.clock()
             try:
-                again_after = await self._turn(key)
+                again_after = await self._turn(key, work, on_trouble)
             finally:
                 del self._working[key]
             if again_after is not None:
@@ -92,12 +96,12 @@ class WorkQueue:
                 self._again.discard(key)
                 self.add(key)
 
-    async def _turn(self, key: Key) -> float | None:
+    async def _turn(self, key: Key, work: Work, on_trouble: OnTrouble) -> float | None:
         try:
-            again_after = await self.work(key)
+            again_after = await work(key)
         except Exception as error:  # whatever it is, the other keys have nothing to do with it
             pause = self._pause(key, error)
-            await self.on_trouble(key, error, pause)
+            await on_trouble(key, error, pause)
             return pause
         self._failures.pop(key, None)
         return again_after

@@ -129,10 +129,9 @@ async def working() -> AsyncIterator[Office]:
     prober = Prober(jobs, look)
     observer = Observer(cache, cluster, prober, SETTINGS)
     events = EventPoster(cluster.post_event)
-    controller = Controller(cache, cluster, observer, events, SETTINGS, metrics, b"key")
-    queue = WorkQueue(controller.work, controller.trouble)
-    controller.queue = queue
-    task = asyncio.create_task(queue.run(4))
+    queue = WorkQueue()
+    controller = Controller(cache, cluster, observer, events, queue, SETTINGS, metrics, b"key")
+    task = asyncio.create_task(queue.run(4, controller.work, controller.trouble))
     posting = asyncio.create_task(events.run())
     try:
         yield Office(server, cache, cluster, controller, observer, queue, metrics, events)

@@ -17,8 +17,8 @@ Work = Callable[[Key], Awaitable[float | None]]
 @contextlib.asynccontextmanager
 async def working(work: Work, workers: int = 4) -> AsyncIterator[WorkQueue]:
     """A queue at work."""
-    queue = WorkQueue(work, ignore)
-    task = asyncio.create_task(queue.run(workers))
+    queue = WorkQueue()
+    task = asyncio.create_task(queue.run(workers, work, ignore))
     yield queue
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -45,11 +45,11 @@ async def test_a_key_that_waits_is_worked_on_once() -> None:
     async def work(key: Key) -> None:
         seen.append(key)
 
-    queue = WorkQueue(work, ignore)
+    queue = WorkQueue()
     for key in (A, A, B, A):
         queue.add(key)
     assert queue.depth == 2
-    task = asyncio.create_task(queue.run(1))
+    task = asyncio.create_task(queue.run(1, work, ignore))
     await until(lambda: is_idle(queue))
     task.cancel()
 
@@ -91,8 +91,8 @@ async def test_trouble_that_passes_is_tried_again_after_a_growing_pause() -> Non
     async def note(_key: Key, _error: Exception, pause: float) -> None:
         pauses.append(pause)
 
-    queue = WorkQueue(work, note)
-    task = asyncio.create_task(queue.run(1))
+    queue = WorkQueue()
+    task = asyncio.create_task(queue.run(1, work, note))
     queue.add(A)
     await asyncio.wait_for(done.wait(), 5)
     task.cancel()
@@ -125,8 +125,8 @@ async def test_a_server_that_asks_for_a_pause_gets_it() -> None:
     async def note(_key: Key, _error: Exception, pause: float) -> None:
         pauses.append(pause)
 
-    queue = WorkQueue(work, note)
-    task = asyncio.create_task(queue.run(1))
+    queue = WorkQueue()
+    task = asyncio.create_task(queue.run(1, work, note))
     queue.add(A)
     await until(lambda: pauses)
     task.cancel()
@@ -154,8 +154,8 @@ async def test_a_turn_that_takes_too_long_can_be_seen_and_a_key_that_waits_is_no
     async def work(_: Key) -> None:
         await asyncio.Event().wait()
 
-    queue = WorkQueue(work, ignore, lambda: now)
-    task = asyncio.create_task(queue.run(1))
+    queue = WorkQueue(lambda: now)
+    task = asyncio.create_task(queue.run(1, work, ignore))
     queue.add(A)
     await until(lambda: not queue.depth)
     now = 10.0

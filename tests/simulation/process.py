@@ -57,7 +57,8 @@ class Process:
         self.cache = Cache(settings, CLOCK.monotonic)
         self.metrics = Metrics(self.cache)
         cluster = around.server.connect(wire)
-        self._entrance = _Entrance()
+        self.queue = WorkQueue(CLOCK.monotonic)
+        self._entrance = _Entrance(self.queue)
         self._prober = Prober(
             cast("JobsApi", around.heads), self._entrance.add, clock=CLOCK.monotonic
         )
@@ -65,11 +66,9 @@ class Process:
         observer.snapshots = SnapshotStore(CLOCK.monotonic)
         self._events = EventPoster(cluster.post_event)
         self.controller = Controller(
-            self.cache, cluster, observer, self._events, settings, self.metrics, KEY, CLOCK,
-            around.decide,
+            self.cache, cluster, observer, self._events, self.queue, settings, self.metrics, KEY,
+            CLOCK, around.decide,
         )  # fmt: skip
-        self.queue = WorkQueue(self.controller.work, self.controller.trouble, CLOCK.monotonic)
-        self.controller.queue = self._entrance.queue = self.queue
         self.is_ready = False
         progress = ProgressServer(
             self.cache, KEY, observer.snapshots, self.queue.add, self.metrics,
@@ -106,7 +105,8 @@ class Process:
             await reflector.synced.wait()
         self.is_ready = True
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.queue.run(_WORKERS))
+            act = self.controller
+            group.create_task(self.queue.run(_WORKERS, act.work, act.trouble))
             while True:
                 for view in self.cache.runs.all():
                     for key in self.cache.concerned(view):
@@ -134,9 +134,8 @@ class _Entrance:
     """Brings keys into the queue in an order of their own: that of a set changes with the process
     that Python runs in."""
 
-    queue: WorkQueue
-
-    def __init__(self) -> None:
+    def __init__(self, queue: WorkQueue) -> None:
+        self._queue = queue
         self._keys: list[Key] = []
 
     def add(self, key: Key) -> None:
@@ -148,6 +147,6 @@ class _Entrance:
         keys, self._keys = sorted(set(self._keys)), []
         for key in keys:
             if key.kind == "cluster":
-                self.queue.add_after(key, 0.05)
+                self._queue.add_after(key, 0.05)
             else:
-                self.queue.add(key)
+                self._queue.add(key)
