@@ -11,7 +11,7 @@ import time
 
 from trainshed_controller.depth import allow_deep_objects
 from trainshed_controller.operator import Operator
-from trainshed_controller.settings import Platform, SettingsError, read_platform
+from trainshed_controller.settings import SettingsError, read_platform
 
 _PLAIN = frozenset(vars(logging.makeLogRecord({})))
 
@@ -34,11 +34,10 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-def set_up_logging(platform: Platform) -> None:
+def set_up_logging() -> None:
     """Log to standard error; what kopf says of every event only from warnings on."""
     handler = logging.StreamHandler(sys.stderr)
-    if platform.log_format == "json":
-        handler.setFormatter(JsonFormatter())
+    handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     for name in ("kopf", "aiohttp.access"):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -50,7 +49,7 @@ def main() -> None:
         platform = read_platform(os.environ)
     except SettingsError as error:
         sys.exit(str(error))
-    set_up_logging(platform)
+    set_up_logging()
     allow_deep_objects()
     asyncio.run(Operator(platform).run(asyncio.Event()))
 

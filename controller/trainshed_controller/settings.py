@@ -60,7 +60,6 @@ class Platform:
     health_port: int = 8080
     workers: int = 32
     resync_seconds: float = 300.0
-    log_format: str = "json"
     progress_interval_seconds: float = 10.0
     uninstall_seconds: float = 240.0
     webhook_url_file: Path | None = None

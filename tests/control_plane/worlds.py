@@ -154,7 +154,6 @@ def _environment(
     classes.write_text(json.dumps(make_classes()))
     progress, health = pick_ports(2)
     told = {
-        "LOG_FORMAT": "json",
         "NAMESPACE": namespace,
         "HOST": "127.0.0.1",
         "PROGRESS_PORT": str(progress),
