@@ -211,8 +211,7 @@ def _reason_to_stop(facts: Facts) -> str:
 
 def _is_out_of_time(facts: Facts) -> bool:
     limit = facts.spec.active_deadline_seconds
-    active = states.active_seconds(facts.status, facts.view.created, facts.now)
-    return bool(limit) and active >= (limit or 0)
+    return bool(limit) and facts.active_seconds >= (limit or 0)
 
 
 def _troubles(facts: Facts) -> str:
@@ -251,8 +250,7 @@ def _next_deadline(facts: Facts) -> float | None:
     if spec.provisioning_deadline_seconds and starts:
         left.append(spec.provisioning_deadline_seconds - facts.provisioned_seconds)
     if spec.active_deadline_seconds:
-        active = states.active_seconds(facts.status, facts.view.created, facts.now)
-        left.append(spec.active_deadline_seconds - active)
+        left.append(spec.active_deadline_seconds - facts.active_seconds)
     if facts.posts:
         # No event reports silence.
         left.append(SILENT_SECONDS - facts.seen.heard.silent_seconds % SILENT_SECONDS)

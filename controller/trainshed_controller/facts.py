@@ -143,6 +143,15 @@ class Facts:
         return int(found[1]) if found else None
 
     @property
+    def active_seconds(self) -> float:
+        """Return how long the run has been neither queued nor suspended."""
+        status = self.status
+        idle = status.time.queued + status.time.suspended
+        if status.phase in ("Queued", "Suspended") and status.phase_time:
+            idle += (self.now - status.phase_time).total_seconds()
+        return (self.now - self.view.created).total_seconds() - idle
+
+    @property
     def provisioned_seconds(self) -> float:
         """Return for how long the newest attempt is admitted; none while Kueue holds its RayJob."""
         admitted = self.status.condition("Admitted")

@@ -226,11 +226,3 @@ def _moment(seconds: float) -> datetime:
 def whole(moment: datetime) -> datetime:
     """Return the moment as the API server keeps it."""
     return moment.replace(microsecond=0)
-
-
-def active_seconds(status: TrainingRunStatus, created: datetime, now: datetime) -> float:
-    """Return how long the run has been neither queued nor suspended."""
-    idle = status.time.queued + status.time.suspended
-    if status.phase in ("Queued", "Suspended") and status.phase_time:
-        idle += (now - status.phase_time).total_seconds()
-    return (now - created).total_seconds() - idle
