@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trainshed_api.json_object import as_object
+from trainshed_api.json_object import as_object, objects
 from trainshed_api.names import NODE_GROUP_LABEL
 from trainshed_api.quantity import parse_quantity
 from trainshed_controller.model import GroupView, Room
@@ -23,57 +24,32 @@ START_COMMAND = "KUBERAY_GEN_RAY_START_CMD"
 _START_AMOUNT = re.compile(r"--(num-cpus|num-gpus|memory)[= ](\S+)")
 # KubeRay's IsGPUResourceKey (ray-operator/controllers/ray/utils/resources.go).
 _GPU = re.compile(r"gpu$|nvidia\.com/mig-\d+g\.\d+gb$")
+# Names of amounts in rayStartParams and in `resources` of a group; the latter win.
+_FIELDS = {"num-cpus": "cpu", "num-gpus": "gpu", "memory": "memory", "CPU": "cpu", "GPU": "gpu"}
 
 
 def read_groups(spec: JsonObject) -> tuple[GroupView, ...]:
     """Return the worker groups of a RayClusterSpec; wanted: the most with autoscaling."""
-    groups = spec.get("workerGroupSpecs")
-    if not isinstance(groups, list):
-        return ()
     autoscaling = spec.get("enableInTreeAutoscaling") is True
-    return tuple(_read_group(as_object(item), autoscaling=autoscaling) for item in groups)
+    groups = objects(spec.get("workerGroupSpecs"))
+    return tuple(_read_group(group, autoscaling=autoscaling) for group in groups)
 
 
 def _read_group(group: JsonObject, *, autoscaling: bool) -> GroupView:
     name = str(group.get("groupName", ""))
     label = as_object(group.get("labels")).get(NODE_GROUP_LABEL)
     count = group.get("maxReplicas" if autoscaling else "replicas")
-    offer = _template_offer(group)
+    pod = as_object(as_object(group.get("template")).get("spec"))
+    offer = read_offer(next(iter(objects(pod.get("containers"))), {}))
+    # What the group says outright wins over the limits of its container.
+    said = as_object(group.get("resources")) or as_object(group.get("rayStartParams"))
+    limits = offer or Room("", 0.0, 0.0, math.inf)
     return GroupView(
         name,
-        _read_room(group, name if label is None else str(label), offer),
+        _as_told(replace(limits, group=name if label is None else str(label)), said),
         min(max(0, count), _MOST_PODS) if isinstance(count, int) else 0,
         labelled=label is not None,
         offer=offer,
-    )
-
-
-def _read_room(group: JsonObject, label: str, offer: Room | None) -> Room:
-    """Return what a Pod offers: what the group says outright, else the limits of its container.
-
-    What is no number counts as not said. KubeRay leaves `num-cpus: $CPUS` to the shell of the
-    container, and where nothing is said it writes the container's limits itself.
-    """
-    offered = offer or Room(label, 0.0, 0.0, math.inf)
-    said = as_object(group.get("resources")) or as_object(group.get("rayStartParams"))
-    cpu, gpu, memory = (
-        _number(said, *names)
-        for names in (("CPU", "num-cpus"), ("GPU", "num-gpus"), ("memory", "memory"))
-    )
-    return Room(
-        label,
-        offered.cpu if cpu is None else cpu,
-        offered.gpu if gpu is None else gpu,
-        offered.memory if memory is None else memory,
-    )
-
-
-def _template_offer(group: JsonObject) -> Room | None:
-    containers = as_object(as_object(group.get("template")).get("spec")).get("containers")
-    return (
-        read_offer(as_object(containers[0]))
-        if isinstance(containers, list) and containers
-        else None
     )
 
 
@@ -88,20 +64,32 @@ def read_offer(container: JsonObject, start: str = "") -> Room | None:
     said: JsonObject = dict(_START_AMOUNT.findall(start))
     if not resources and not said:
         return None
-    cpu, gpu, memory = (_number(said, name) for name in ("num-cpus", "num-gpus", "memory"))
     # KubeRay passes the first GPU resource to Ray and ignores others.
     gpus = (_amount(resources[key]) for key in sorted(resources) if _GPU.search(key))
     limit = _amount(resources.get("memory"))
-    return Room(
+    limits = Room(
         "",
-        float(math.ceil(_amount(resources.get("cpu")) or 0.0)) if cpu is None else cpu,
-        next((amount for amount in gpus if amount), 0.0) if gpu is None else gpu,
-        (math.inf if limit is None else float(math.ceil(limit))) if memory is None else memory,
+        float(math.ceil(_amount(resources.get("cpu")) or 0.0)),
+        next((amount for amount in gpus if amount), 0.0),
+        math.inf if limit is None else float(math.ceil(limit)),
     )
+    return _as_told(limits, said)
 
 
-def _number(said: JsonObject, *names: str) -> float | None:
-    return next((_amount(said[name]) for name in names if name in said), None)
+def _as_told(limits: Room, said: JsonObject) -> Room:
+    """Return what Ray is told that a node has, and else its limits.
+
+    What is no number counts as not said: KubeRay leaves `num-cpus: $CPUS` to the shell of the
+    container, and where nothing is said it writes the container's limits itself.
+    """
+    amounts = ((field, _amount(said.get(name))) for name, field in _FIELDS.items())
+    told = {field: amount for field, amount in amounts if amount is not None}
+    return Room(
+        limits.group,
+        told.get("cpu", limits.cpu),
+        told.get("gpu", limits.gpu),
+        told.get("memory", limits.memory),
+    )
 
 
 def _amount(value: JsonValue) -> float | None:
