@@ -20,7 +20,7 @@ from trainshed_api.snapshot import MAX_GONE, Answer, Snapshot, StopOrder
 from trainshed_controller.clock import Clock
 from trainshed_controller.model import Key
 from trainshed_controller.release import cluster_of_attempt
-from trainshed_controller.render import progress_token
+from trainshed_controller.render import progress_path, progress_token
 from trainshed_controller.status import open_attempt
 
 if TYPE_CHECKING:
@@ -32,10 +32,7 @@ if TYPE_CHECKING:
     from trainshed_controller.relay import Relay
     from trainshed_controller.snapshots import SnapshotStore
 
-_PATH = (
-    "/v1/namespaces/{namespace}/trainingruns/{name}/{uid}/attempts/{number:[1-9][0-9]{0,8}}"
-    "/progress"
-)
+_PATH = progress_path("{namespace}", "{name}", "{uid}", "{number:[1-9][0-9]{0,8}}")
 _SUPERSEDED = StopOrder(reason="Superseded", grace_seconds=0)
 _MAX_REFUSAL = 4000
 # Clocks differ; what is of a later time than that would overtake all that is true.

@@ -59,7 +59,7 @@ def _told(group: GroupView) -> NodeGroup:
     return NodeGroup(room.group, group.wanted, room.cpu, room.gpu, memory)
 
 
-def progress_path(namespace: str, name: str, uid: str, number: int) -> str:
+def progress_path(namespace: str, name: str, uid: str, number: int | str) -> str:
     """Return where the attempt's driver posts."""
     return f"/v1/namespaces/{namespace}/trainingruns/{name}/{uid}/attempts/{number}/progress"
 
