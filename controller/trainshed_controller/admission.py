@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from trainshed_api.quantity import parse_bytes, parse_cores
-from trainshed_api.status import ResourceRequest
+from trainshed_api.status import QueueStatus, ResourceRequest
 from trainshed_controller.model import Place, Room, worst_trouble
 from trainshed_controller.packing import (
     HAIR,
@@ -141,9 +141,8 @@ def admit(  # noqa: PLR0913, PLR0917  # what is there, and who wants it
         if pack(whole, request) is None:
             # It would wait for ever; those behind it need not.
             missing = f"{_explain(whole, request, 'in all')} on {cluster.name}"
-            places[entry.uid] = Place(
-                admitted=False, reason=f"can never fit: {missing}", exceeds=True, missing=missing
-            )
+            queue = QueueStatus(position=0, reason=f"can never fit: {missing}", missing=missing)
+            places[entry.uid] = Place(admitted=False, queue=queue, exceeds=True)
             continue
         packed = None if is_blocked else pack(free, request)
         if packed is not None:
@@ -185,14 +184,13 @@ class _SharedReasons:
             trouble.message if trouble else "",
             "its Pods are not ready, so runs that fit begin before it" if is_passed else "",
         )
-        return Place(
-            admitted=False,
+        queue = QueueStatus(
             position=position,
             reason="; ".join(filter(None, reasons)),
-            trouble=trouble,
             missing=missing,
             held_by=self.held_by,
         )
+        return Place(admitted=False, queue=queue, trouble=trouble)
 
 
 def _without(capacity: Capacity, holders: Sequence[QueueEntry]) -> Capacity:

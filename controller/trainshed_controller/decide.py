@@ -200,7 +200,7 @@ def _no_capacity(facts: Facts) -> State | None:
         return State("AwaitsQueue", "Queued" if waited else "")
     if place.admitted:
         return None
-    return State("Waiting", "ExceedsCluster" if place.exceeds else "Queued", place.reason)
+    return State("Waiting", "ExceedsCluster" if place.exceeds else "Queued", place.queue.reason)
 
 
 def _reason_to_stop(facts: Facts) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from trainshed_api.pod_trouble import IMAGE_PULL_FAILED
+from trainshed_api.status import QueueStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 # A driver posts every five seconds; one that is silent for so long may be gone.
 SILENT_SECONDS = 60.0
+_IN_NO_QUEUE = QueueStatus(position=0)
 
 
 class Key(NamedTuple):
@@ -176,17 +178,14 @@ def worst_trouble(pods: Iterable[PodView], cluster: ClusterView | None) -> PodTr
 class Place:
     """What the queue of a cluster says of a run; admitted: it may begin an attempt now.
 
-    missing, held_by: what is not free, and names of runs that hold some of the cluster.
+    queue: where the run stands, as its status has it. exceeds: the cluster is too small for it.
     lacks_pods: it would fit if all declared Pods were ready. trouble: why they do not start.
     """
 
     admitted: bool
-    position: int = 0
-    reason: str = ""
+    queue: QueueStatus = _IN_NO_QUEUE
     exceeds: bool = False
     trouble: PodTrouble | None = None
-    missing: str = ""
-    held_by: tuple[str, ...] = ()
     lacks_pods: bool = False
 
 

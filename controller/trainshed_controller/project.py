@@ -65,7 +65,8 @@ def project(facts: Facts, state: State, *, acts: bool) -> TrainingRunStatus:
     if state.name not in ("Waiting", "AwaitsQueue", "Finished"):
         update["queue"] = None
     elif state.name == "Waiting":
-        update["queue"] = _queue(facts, state)
+        place = facts.seen.place if state.again_after is None else None  # else there is no queue
+        update["queue"] = place.queue if place else QueueStatus(position=0, reason=state.message)
     status = status.model_copy(update=update)
     return _consistent(status, facts.now, generation)
 
@@ -167,16 +168,6 @@ def _start_phase(facts: Facts) -> str:
         return ""  # a function with a loop of its own reports no step
     since = datetime.fromtimestamp(told.start.since, UTC)
     return f"{START_PHASES[told.start.phase].doing} since {since:%H:%M:%S} UTC"
-
-
-def _queue(facts: Facts, state: State) -> QueueStatus:
-    place = facts.seen.place
-    if place is None or state.again_after:  # there is no queue
-        return QueueStatus(position=0, reason=state.message)
-    missing, held_by = place.missing, place.held_by
-    return QueueStatus(
-        position=place.position, reason=state.message, missing=missing, held_by=held_by
-    )
 
 
 def with_conditions(

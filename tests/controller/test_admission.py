@@ -140,8 +140,8 @@ def test_queue_says(name: str) -> None:
 
     for uid, (admitted, position, reason) in case.want.items():
         place = places[uid]
-        assert (place.admitted, place.position) == (admitted, position)
-        assert place.reason.startswith(reason)
+        assert (place.admitted, place.queue.position) == (admitted, position)
+        assert place.queue.reason.startswith(reason)
 
 
 def test_a_run_asks_for_its_workers_and_its_datas_cpus() -> None:
@@ -192,5 +192,5 @@ def test_what_is_admitted_together_fits_together(entries: list[QueueEntry]) -> N
 def test_positions_are_those_of_the_queue(entries: list[QueueEntry]) -> None:
     places = admit(TWO_GPU_PODS, PODS, (), entries)
 
-    waiting = [p.position for p in places.values() if not p.admitted and not p.exceeds]
+    waiting = [p.queue.position for p in places.values() if not p.admitted and not p.exceeds]
     assert sorted(waiting) == list(range(1, len(waiting) + 1))

@@ -18,12 +18,11 @@ from tests.controller.builders_view import (
 from trainshed_api.status import FailureCounts
 from trainshed_controller.decide import decide, derive
 from trainshed_controller.facts import facts_of
-from trainshed_controller.model import Observed, Place, Refusal, RunView, Settings
+from trainshed_controller.model import Observed, Refusal, RunView, Settings
 from trainshed_controller.status import open_attempt
 
 RUNNING = make_job(deployment_status="Running", job_status="RUNNING")
 OVER = make_job(deployment_status="Failed", job_status="FAILED", message="failed with exit code 1")
-WAITS = Place(admitted=False, position=1, reason="needs 12 CPUs")
 REFUSAL = Refusal(1, "no quota", later(5))
 DEDICATED = make_view(cluster={"dedicated": {}})
 SECRETIVE = make_view(cluster={"dedicated": {}}, envFrom=[{"secretRef": {"name": "admin-token"}}])

@@ -18,6 +18,7 @@ from tests.controller.test_admission import TWO_GPU_PODS, make_entry
 from tests.controller.test_reconcile import begun
 from trainshed_api.json_object import JsonObject, as_object
 from trainshed_api.pod_trouble import PodTrouble
+from trainshed_api.status import QueueStatus
 from trainshed_controller.admission import admit, entry_of
 from trainshed_controller.cache import Cache
 from trainshed_controller.connection import PODS
@@ -185,7 +186,7 @@ def test_a_queued_run_has_the_words_of_a_quota_that_refuses_pods_of_its_cluster(
     place = admit(cluster, (make_head(),), (), (entry,))[view.uid]
 
     assert place.trouble == trouble
-    assert place.reason.endswith("0 free on trainshed; exceeded quota: team")
+    assert place.queue.reason.endswith("0 free on trainshed; exceeded quota: team")
 
 
 @pytest.mark.parametrize("at", [30, 4_000])
@@ -212,15 +213,17 @@ def test_a_run_that_waits_for_others_is_told_of_no_image() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "reason"),
+    ("exceeds", "reason"),
     [
-        (Place(admitted=False, position=1, reason="needs 2 CPUs, 0 free"), "Queued"),
-        (Place(admitted=False, exceeds=True, reason="can never fit"), "ExceedsCluster"),
+        (False, "Queued"),
+        (True, "ExceedsCluster"),
     ],
 )
-def test_a_queued_run_says_why_in_the_column_of_kubectl(place: Place, reason: str) -> None:
+def test_a_queued_run_says_why_in_the_column_of_kubectl(exceeds: bool, reason: str) -> None:
+    queue = QueueStatus(position=1, reason="needs 2 CPUs, 0 free")
+    place = Place(admitted=False, queue=queue, exceeds=exceeds)
     view, _ = look(make_view(), make_seen(place=place))
 
     said = view.status.condition("Progressing")
     assert said
-    assert (said.reason, said.message) == (reason, place.reason)
+    assert (said.reason, said.message) == (reason, queue.reason)

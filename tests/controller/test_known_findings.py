@@ -133,7 +133,7 @@ def test_who_fits_into_what_is_ready_does_not_wait_for_pods_that_are_declared() 
     assert at_first["wide"].lacks_pods
     assert not at_first["small"].admitted
     assert later_on["small"].admitted
-    assert later_on["wide"].position == 1
+    assert later_on["wide"].queue.position == 1
 
 
 def test_an_error_that_the_driver_explained_is_its_own() -> None:

@@ -53,7 +53,7 @@ def test_an_attempt_without_rayjob_that_never_started_is_created_again() -> None
 
 
 def test_what_can_never_fit_says_so_and_waits() -> None:
-    place = Place(admitted=False, reason="needs 8 GPUs, 1 in all on trainshed", exceeds=True)
+    place = Place(admitted=False, exceeds=True)
     view, _ = look(make_view(), make_seen(place=place))
 
     assert reason(view.status, "Admitted") == "ExceedsCluster"
@@ -244,7 +244,7 @@ def test_a_class_that_is_not_there_is_named_beside_those_that_are() -> None:
 
 
 def test_a_queued_run_that_gets_a_label_of_kueue_waits_and_says_why() -> None:
-    waiting = Place(admitted=False, position=1)
+    waiting = Place(admitted=False)
     view, _ = look(make_view(), make_seen(place=waiting))
     labelled = make_view(labels={"kueue.x-k8s.io/queue-name": "q"})
 
@@ -392,7 +392,7 @@ def test_an_attempt_that_trained_for_ten_minutes_ends_the_longer_pauses() -> Non
 
 
 def test_the_status_adds_up_to_the_wall_time() -> None:
-    waiting = Place(admitted=False, position=1)
+    waiting = Place(admitted=False)
     view, _ = look(make_view(), make_seen(place=waiting))
     view, _ = look(view, make_seen(), 100)
     job = make_job(job_status="RUNNING", deployment_status="Running")

@@ -233,7 +233,7 @@ class Orphans:
         self.now = at
         self.queues.places.clear()
         self.queues.admit(Key("cluster", "team", "trainshed"), lambda _: None)
-        return self.queues.places[UID].held_by
+        return self.queues.places[UID].queue.held_by
 
 
 def test_a_driver_of_a_deleted_run_holds_its_capacity_until_ray_says_that_it_ended() -> None:
