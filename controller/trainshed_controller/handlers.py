@@ -6,10 +6,10 @@ Nobody else puts what was not asked for there. A handler cannot fail, and it dec
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from trainshed_controller.connection import CLUSTERS, JOBS, PODS, RUNS
-from trainshed_controller.model import KubeObject
+from trainshed_controller.model import ClusterView, KubeObject, PodView, RayJobView, RunView
 from trainshed_controller.views import identity_of, read_cluster, read_job, read_pod, read_run
 
 if TYPE_CHECKING:
@@ -18,55 +18,37 @@ if TYPE_CHECKING:
     from trainshed_api.json_object import JsonObject
     from trainshed_controller.cache import Cache, Shelf
     from trainshed_controller.connection import Kind
-    from trainshed_controller.model import Key, PodView, RunView
+    from trainshed_controller.model import Key
 
 V = TypeVar("V", bound=KubeObject)
 
 
-class Handler(Protocol):
+@dataclass(eq=False)
+class Handler(Generic[V]):
     """What is done with the objects of one kind."""
 
-    def begin_list(self) -> None:
-        """Take what follows for a LIST."""
-
-    def end_list(self, namespace: str, uids: Mapping[str, str]) -> None:
-        """Remove what is missing in the LIST that ends, which has these uids by name."""
-
-    def take(self, raw: JsonObject) -> None:
-        """Take in an object that was listed, created or changed."""
-
-    def remove(self, raw: JsonObject) -> None:
-        """Take in that an object was deleted."""
-
-
-@dataclass(eq=False)
-class _KindHandler(Generic[V]):
     shelf: Shelf[V]
     read: Callable[[JsonObject], V]
     concerned: Callable[[V], set[Key]]
     enqueue: Callable[[Key], None]
     on_error: Callable[[str], None]
     went: Callable[[V], None] = lambda _: None
-    _is_listing: bool = False
-
-    def begin_list(self) -> None:
-        self._is_listing = True
-        self.shelf.begin_list()
 
     def end_list(self, namespace: str, uids: Mapping[str, str]) -> None:
-        self._is_listing = False
+        """Remove what is missing in the LIST that ends, which has these uids by name."""
         for view in self.shelf.end_list(namespace, uids):
             self._remove(view.namespace, view.name, view.uid)
 
-    def take(self, raw: JsonObject) -> None:
+    def take(self, raw: JsonObject, *, is_listed: bool = False) -> None:
+        """Take in an object that was listed, created or changed."""
         identity = identity_of(raw)
-        if self.shelf.knows(*identity, is_listed=self._is_listing):
+        if self.shelf.knows(*identity, is_listed=is_listed):
             return  # most events are the echo of our own writes
         try:
             view = self.read(raw)
             keys = self.concerned(view)
             replaced = self.shelf.get(view.namespace, view.name)
-            kept = self.shelf.put(view, is_listed=self._is_listing)
+            kept = self.shelf.put(view, is_listed=is_listed)
             if kept and replaced and replaced.uid != view.uid:
                 self.went(replaced)  # created again under its name, before its deletion was seen
             if replaced:
@@ -77,6 +59,7 @@ class _KindHandler(Generic[V]):
         self._enqueue_all(keys)
 
     def remove(self, raw: JsonObject) -> None:
+        """Take in that an object was deleted."""
         self._remove(*identity_of(raw)[:3])
 
     def _remove(self, namespace: str, name: str, uid: str) -> None:
@@ -91,12 +74,15 @@ class _KindHandler(Generic[V]):
             self.enqueue(key)
 
 
+AnyHandler = Handler[ClusterView] | Handler[PodView] | Handler[RayJobView] | Handler[RunView]
+
+
 def make_handlers(
     cache: Cache,
     enqueue: Callable[[Key], None],
     forget: Callable[[RunView], None],
     on_error: Callable[[str], None],
-) -> dict[Kind, Handler]:
+) -> dict[Kind, AnyHandler]:
     """Return by kind what is done with an event of a watch.
 
     on_error: called, in the handling of that error, with the name of an object that cannot be read.
@@ -107,8 +93,8 @@ def make_handlers(
 
     given = cache.concerned, enqueue, on_error
     return {
-        CLUSTERS: _KindHandler(cache.clusters, read_cluster, *given),
-        PODS: _KindHandler(cache.pods, read_known_pod, *given, cache.deleted_pods.record),
-        JOBS: _KindHandler(cache.jobs, read_job, *given, cache.record_deleted_job),
-        RUNS: _KindHandler(cache.runs, read_run, *given, forget),
+        CLUSTERS: Handler(cache.clusters, read_cluster, *given),
+        PODS: Handler(cache.pods, read_known_pod, *given, cache.deleted_pods.record),
+        JOBS: Handler(cache.jobs, read_job, *given, cache.record_deleted_job),
+        RUNS: Handler(cache.runs, read_run, *given, forget),
     }

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from trainshed_api.json_object import JsonObject
     from trainshed_controller.connection import Kind
-    from trainshed_controller.handlers import Handler
+    from trainshed_controller.handlers import AnyHandler
 
     class Source(Protocol):
         """What lists and watches: the API server, or a test."""
@@ -54,7 +54,7 @@ class Reflector:
     source: Source
     kind: Kind
     namespace: str
-    handler: Handler
+    handler: AnyHandler
     chance: Callable[[], float] = random.random
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     _version: str = ""
@@ -106,13 +106,13 @@ class Reflector:
     async def _list(self) -> None:
         uids: dict[str, str] = {}
         token = ""
-        self.handler.begin_list()
+        self.handler.shelf.begin_list()
         while True:
             items, metadata = await self._page(token)
             for item in items:
                 named = as_object(item.get("metadata"))
                 uids[str(named.get("name"))] = str(named.get("uid"))
-                self.handler.take(item)
+                self.handler.take(item, is_listed=True)
             token = str(metadata.get("continue") or "")
             if not token:
                 break
