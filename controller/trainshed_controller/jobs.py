@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 import aiohttp
 
@@ -15,10 +15,11 @@ from trainshed_api.json_object import as_object
 from trainshed_api.names import MAX_SNAPSHOT_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from pydantic import JsonValue
+
+    from trainshed_api.json_object import JsonObject
 
 _OVER = ("SUCCEEDED", "FAILED", "STOPPED")
 _OK, _NOT_FOUND = 200, 404
@@ -28,8 +29,12 @@ _MAX_JOB_BYTES = 512 * 1024
 # The last line of a log fills 64 KiB at most; as part of a JSON text, in ASCII, each two of its
 # bytes become six at most. The rest is for words of Ray's after it.
 _MAX_TAIL_BYTES = 4 * MAX_SNAPSHOT_BYTES
-T = TypeVar("T")
-_MISBEHAVIOUR = (TimeoutError, aiohttp.ClientError, OSError, ValueError, RecursionError)
+
+
+class _Answer(NamedTuple):
+    status: int
+    body: bytes
+    is_whole: bool
 
 
 class JobsApi:
@@ -61,37 +66,25 @@ class JobsApi:
 
         None if the head does not answer in time.
         """
-
-        async def read(answer: aiohttp.ClientResponse) -> bool | None:
-            if answer.status == _NOT_FOUND:
-                return True
-            is_whole, body = await _read_tail(answer, _MAX_JOB_BYTES)
-            if answer.status != _OK or not is_whole:
-                return None
-            return as_object(json.loads(body)).get("status") in _OVER
-
-        return await self._ask("GET", namespace, cluster, job_id, seconds, read)
+        answer = await self._ask("GET", namespace, cluster, job_id, seconds, _MAX_JOB_BYTES)
+        if answer and answer.status == _NOT_FOUND:
+            return True
+        said = _parse(answer.body) if answer and answer.status == _OK and answer.is_whole else None
+        return None if said is None else said.get("status") in _OVER
 
     async def stop(self, namespace: str, cluster: str, job_id: str, seconds: float) -> None:
         """Have Ray stop the job, as far as the head answers in time."""
-
-        async def read(_: aiohttp.ClientResponse) -> None:
-            pass
-
-        await self._ask("POST", namespace, cluster, f"{job_id}/stop", seconds, read)
+        await self._ask("POST", namespace, cluster, f"{job_id}/stop", seconds, _MAX_JOB_BYTES)
 
     async def read_log(
         self, namespace: str, cluster: str, job_id: str, seconds: float
     ) -> str | None:
         """Return the end of the log of a job; None if the head does not answer in time."""
-
-        async def read(answer: aiohttp.ClientResponse) -> str | None:
-            if answer.status != _OK:
-                return None
-            is_whole, tail = await _read_tail(answer, _MAX_TAIL_BYTES)
-            return whole_log(tail) if is_whole else end_of_log(tail)
-
-        return await self._ask("GET", namespace, cluster, f"{job_id}/logs", seconds, read)
+        path = f"{job_id}/logs"
+        answer = await self._ask("GET", namespace, cluster, path, seconds, _MAX_TAIL_BYTES)
+        if answer is None or answer.status != _OK:
+            return None
+        return whole_log(answer.body) if answer.is_whole else end_of_log(answer.body)
 
     async def _ask(  # noqa: PLR0913, PLR0917  # what HTTP has
         self,
@@ -100,9 +93,12 @@ class JobsApi:
         cluster: str,
         path: str,
         seconds: float,
-        read: Callable[[aiohttp.ClientResponse], Awaitable[T]],
-    ) -> T | None:
-        """Return what is read of the answer; None where there is none that can be read in time."""
+        most: int,
+    ) -> _Answer | None:
+        """Return the answer, and of its body the end; None where there is none in time.
+
+        most: bytes that are kept of a body; twice as many of one that has no more.
+        """
         url = f"{self._url.format(namespace=namespace, cluster=cluster)}/api/jobs/{path}"
         # A head must not send us on to others, with its token.
         request = self.session.request(
@@ -110,8 +106,14 @@ class JobsApi:
         )
         try:
             async with asyncio.timeout(seconds), request as answer:
-                return await read(answer)
-        except _MISBEHAVIOUR:
+                tail, is_whole = bytearray(), True
+                async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
+                    tail += chunk
+                    if len(tail) > 2 * most:
+                        del tail[:-most]
+                        is_whole = False
+                return _Answer(answer.status, bytes(tail), is_whole)
+        except (TimeoutError, aiohttp.ClientError, OSError, ValueError):
             return None
 
     def _headers(self, cluster: str) -> dict[str, str]:
@@ -124,24 +126,17 @@ class JobsApi:
         return {"Authorization": f"Bearer {token}"}
 
 
-async def _read_tail(answer: aiohttp.ClientResponse, most: int) -> tuple[bool, bytes]:
-    """Return the end of the body, and whether that is all of it; twice `most` bytes are kept."""
-    tail, is_whole = bytearray(), True
-    async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
-        tail += chunk
-        if len(tail) > 2 * most:
-            del tail[:-most]
-            is_whole = False
-    return is_whole, bytes(tail)
+def _parse(body: bytes) -> JsonObject | None:
+    """Return the object of a whole answer; None where it is no JSON."""
+    try:
+        return as_object(json.loads(body))
+    except (ValueError, RecursionError):
+        return None
 
 
 def whole_log(body: bytes) -> str:
     """Return the log of a whole answer of Ray's; empty where it holds none."""
-    try:
-        said = as_object(json.loads(body))
-    except (ValueError, RecursionError):
-        return ""
-    return _without_surrogates(said.get("logs"))
+    return _without_surrogates((_parse(body) or {}).get("logs"))
 
 
 def end_of_log(tail: bytes) -> str:
