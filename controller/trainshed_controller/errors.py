@@ -95,14 +95,14 @@ def error_of(wanted: str, status: int, text: bytes, retry_after: str) -> ApiErro
         case HTTPStatus.GONE:  # about the version of a list, not about an object
             return ExpiredError(said)
         case _ if status in _PASSING or status >= _FIRST_OF_SERVER:
-            return RetryError(said, _pause(retry_after))
+            return RetryError(said, requested_pause(retry_after))
         case _:
             return BugError(said)
 
 
-def _pause(seconds: str) -> float:
-    # The API server says whole seconds; a date would be a proxy's.
-    return min(float(seconds), _LONGEST_PAUSE_SECONDS) if seconds.isdecimal() else 0.0
+def requested_pause(retry_after: str) -> float:
+    """Return the seconds that the header Retry-After asks for; 0 for none and for a date."""
+    return min(float(retry_after), _LONGEST_PAUSE_SECONDS) if retry_after.isdecimal() else 0.0
 
 
 def _message(text: bytes) -> str:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import aiohttp
 
+from trainshed_controller.errors import requested_pause
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -28,8 +30,6 @@ log = logging.getLogger("trainshed.webhook")
 WebhookFormat = Literal["json", "slack"]
 _MOST_WAITING = 1000
 _SECONDS = aiohttp.ClientTimeout(total=10.0)
-# Of a pause that a receiver asks for: all other messages wait as long.
-_LONGEST_PAUSE_SECONDS = 60.0
 _NO_URL = "the Secret of controller.webhook has no key url"
 _NO_ADDRESS = "the Secret's url is no address"
 # Client errors after which the same request may succeed.
@@ -67,11 +67,6 @@ def _payload(view: RunView, said: Condition, form: WebhookFormat) -> JsonObject:
             "time": time,
         },
     }
-
-
-def requested_pause(retry_after: str) -> float:
-    """Return the seconds that the header Retry-After asks for; 0 for none and for a date."""
-    return min(float(retry_after), _LONGEST_PAUSE_SECONDS) if retry_after.isdecimal() else 0.0
 
 
 @dataclass(eq=False)

@@ -20,9 +20,10 @@ from tests.controller.builders_view import NOW, SETTINGS, make_view, with_status
 from trainshed_api.json_object import JsonObject, as_object
 from trainshed_api.status import AttemptStatus, TrainingRunStatus
 from trainshed_controller.cache import Cache
+from trainshed_controller.errors import requested_pause
 from trainshed_controller.metrics import Metrics
 from trainshed_controller.project import Said, with_conditions
-from trainshed_controller.webhook import Webhook, WebhookFormat, requested_pause
+from trainshed_controller.webhook import Webhook, WebhookFormat
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
