@@ -9,14 +9,13 @@ import socket
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from trainshed_api.json_object import as_object
+from trainshed_api.json_object import as_object, objects
 from trainshed_controller.connection import (
     CLUSTERS,
     JOBS,
     PODS,
     RUNS,
     Connection,
-    items_of,
     path_of,
 )
 from trainshed_controller.errors import BugError, ConflictError, GoneError, RefusedError
@@ -67,7 +66,7 @@ class Cluster(Connection):
         """
         query = {"fieldSelector": f"metadata.name={name}"}
         page = await self.request("GET", path_of(kind, namespace), query, accept=accept)
-        return next(iter(items_of(page)), {})
+        return next(iter(objects(page.get("items"))), {})
 
     async def uid_of(self, kind: Kind, namespace: str, name: str) -> str:
         """Return the uid of the object that has the name now; empty where there is none."""

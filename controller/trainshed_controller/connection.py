@@ -10,7 +10,7 @@ import aiohttp
 from kubernetes.aio import client, config
 
 from trainshed_api import names
-from trainshed_api.json_object import as_object
+from trainshed_api.json_object import as_object, objects
 from trainshed_controller.errors import BugError, ExpiredError, RetryError, error_of
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Connection:
         selector = selector or _SELECTORS.get(kind, "")
         query = _query(selector, **{"limit": str(_PAGES.get(kind, _PAGE)), "continue": token})
         page = await self.request("GET", path_of(kind, namespace), query)
-        return items_of(page), as_object(page.get("metadata"))
+        return objects(page.get("items")), as_object(page.get("metadata"))
 
     async def openapi(self, kind: Kind) -> JsonObject:
         """Return what the API server says of the kinds of a group; all accounts may read it."""
@@ -178,12 +178,6 @@ class Connection:
 def _query(selector: str, **wanted: str) -> dict[str, str]:
     """Return the query without what is empty."""
     return {name: value for name, value in {"labelSelector": selector, **wanted}.items() if value}
-
-
-def items_of(page: JsonObject) -> list[JsonObject]:
-    """Return the objects of a page of a list."""
-    items = page.get("items")
-    return [as_object(item) for item in items] if isinstance(items, list) else []
 
 
 def path_of(kind: Kind, namespace: str, *rest: str) -> str:

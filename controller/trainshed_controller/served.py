@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from trainshed_api import names
 from trainshed_api.crd import status_schema
-from trainshed_api.json_object import as_object
+from trainshed_api.json_object import as_object, objects
 from trainshed_controller.connection import RUNS
 from trainshed_controller.errors import ApiError
 
@@ -56,18 +56,14 @@ def complaint_about_jobs(openapi: JsonObject) -> str:
 def _complaint(openapi: JsonObject, kind: str, part: str, wanted: JsonObject, remedy: str) -> str:
     schemas = as_object(as_object(openapi.get("components")).get("schemas"))
     for each in map(as_object, schemas.values()):
+        kinds = objects(each.get("x-kubernetes-group-version-kind"))
         served = as_object(as_object(each.get("properties")).get(part))
-        if _kind_of(each) == kind and served:
+        if kinds and kinds[0].get("kind") == kind and served:
             lacks = list(_missing(served, wanted, part))
             if lacks:
                 fields = ", ".join(lacks[:3])
                 return f"CRD of {kind}: got one without {fields}; expected that field. {remedy}."
     return ""
-
-
-def _kind_of(schema: JsonObject) -> str:
-    kinds = schema.get("x-kubernetes-group-version-kind")
-    return str(as_object(kinds[0]).get("kind")) if isinstance(kinds, list) and kinds else ""
 
 
 def _missing(served: JsonObject, wanted: JsonObject, path: str) -> Iterator[str]:
