@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from tests.builders import make_document
 from trainshed.ray_train.ray_cluster import in_cluster
 
 ADDRESSES: dict[str, tuple[str | None, bool]] = {
@@ -53,3 +54,33 @@ def test_a_driver_leaves_a_cluster(how: str, monkeypatch: pytest.MonkeyPatch) ->
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert (left.returncode, left.stdout.splitlines()) == (7, want)
+
+
+# Ray's own function starts a process; a whole Ray takes half a minute.
+STARTS = """
+import os, sys, ray
+from ray._private import services
+from trainshed.ray_train import ray_cluster
+from trainshed_api.v1alpha1 import TrainingRunSpec
+
+def init(**_):
+    words = [sys.executable, "-c", "import os; print(os.getpgrp())"]
+    services.start_ray_process(words, "raylet", fate_share=True).process.wait(60)
+
+ray.init = init
+print(os.getpgrp(), flush=True)
+ray_cluster.start(TrainingRunSpec.model_validate({spec}))
+"""
+
+
+def test_a_signal_to_the_group_of_a_run_does_not_reach_its_ray(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    spec = make_document()["spec"]
+    started = subprocess.run(
+        [sys.executable, "-c", STARTS.format(spec=spec)],
+        capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    group, rays = started.stdout.split()
+    assert rays != group
