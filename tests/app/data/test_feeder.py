@@ -3,7 +3,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from pathlib import Path
@@ -115,10 +115,35 @@ SECONDS = 600.0
 register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 
+class ReusedDataServer(DataServer):
+    """A data server that begins anew for each test: a process of its own costs 5 s of a core."""
+
+    def __init__(self) -> None:
+        super().__init__({}, ExecutionLimits(2), print)
+
+    def begin_anew(
+        self, plans: Mapping[str, DatasetPlan], disk_cache: DiskCache | None = None
+    ) -> None:
+        """Leave the passes of the test before, and serve other datasets."""
+        self.leave_before(sys.maxsize)
+        super().__init__(plans, ExecutionLimits(2), print, disk_cache)
+        self.start()
+
+
+REUSED = "data server of the tests"
+
+
 @pytest.fixture(scope="module", autouse=True)
 def session() -> Iterator[None]:
     with start_here(cpus=2, store_bytes=STORE_BYTES):
+        reused = start_process(REUSED)
         yield
+        ray.kill(reused)
+
+
+def start_process(name: str) -> ActorHandle[ReusedDataServer]:
+    actor = ray.remote(ReusedDataServer).options(name=name, num_cpus=0, max_concurrency=16)
+    return cast("ActorHandle[ReusedDataServer]", actor.remote())
 
 
 @pytest.fixture(scope="module")
@@ -133,13 +158,10 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start(*plans: DatasetPlan, disk_cache: DiskCache | None = None) -> ActorHandle[DataServer]:
-    actor = ray.remote(DataServer).options(num_cpus=0, max_concurrency=16)
+    handle: Any = ray.get_actor(REUSED)  # type: ignore[no-untyped-call]
     named = {plan.name: plan for plan in plans}
-    handle = cast(
-        "ActorHandle[DataServer]", actor.remote(named, ExecutionLimits(2), print, disk_cache)
-    )
-    cast("Any", handle).start.remote()  # Ray's types say that this never returns
-    return handle
+    ray.get(handle.begin_anew.remote(named, disk_cache), timeout=SECONDS)
+    return cast("ActorHandle[DataServer]", handle)
 
 
 class Reader:
@@ -236,7 +258,9 @@ def fed(folder: Path) -> Fed:
         for mode in MODES
         for cache in ("none", "objects")
     }
-    return Fed(plans, start(*plans.values()))
+    own: Any = start_process("data server of all ways")
+    ray.get(own.begin_anew.remote({plan.name: plan for plan in plans.values()}), timeout=SECONDS)
+    return Fed(plans, own)
 
 
 def make_mixed(folder: Path, mode: str, cache: str) -> DatasetPlan:
@@ -308,7 +332,6 @@ def test_ragged_rows_come_as_the_function_of_batches_is_to_have_them(
 
     want = [list(_collated(plan, at, MemoryBlocks(plan, rank), rank)) for rank in (0, 1)]
     assert ray.get(seen, timeout=SECONDS) == want
-    ray.kill(data_server)
 
 
 def make_uncounted(folder: Path, name: str, *, may_learn: bool = True) -> DatasetPlan:
@@ -342,7 +365,6 @@ def test_rows_that_no_file_tells_are_sent_in_every_pass(
     for unnamed in passes:
         at = replace(unnamed, dataset=plan.name)
         assert read(readers, plan, at, data_server) == expected(plan, at)
-    ray.kill(data_server)
 
 
 def test_who_goes_on_in_the_first_pass_after_a_loss_gets_the_same_rows(
@@ -363,7 +385,6 @@ def test_who_goes_on_in_the_first_pass_after_a_loss_gets_the_same_rows(
     assert before == [steps[:2] for steps in whole]
     assert after == [steps[1:] for steps in whole]
     ray.get([reader.leave.remote() for reader in readers])
-    ray.kill(data_server)
 
 
 def test_passes_that_are_left_early_teach_nothing_false(folder: Path, tmp_path: Path) -> None:
@@ -399,7 +420,6 @@ def test_passes_that_are_left_early_teach_nothing_false(folder: Path, tmp_path: 
 
     ids = [batch.tensors["id"].tolist() for batch in feed.batches(third)]
     assert ids == [row[0] for row in expected(plan, third)[0]]
-    ray.kill(data_server)
 
 
 def test_no_pass_is_begun_for_workers_that_are_gone(folder: Path) -> None:
@@ -524,7 +544,6 @@ def test_cached_rows_are_dealt_out_to_workers_of_several_nodes(
             reader.read_dealt.remote(plan, at, data_server, n) for n, reader in enumerate(readers)
         ]
         assert ray.get(seen, timeout=SECONDS) == expected(plan, at)
-    ray.kill(data_server)
 
 
 def test_a_mix_of_kept_and_streamed_rows_is_what_the_plan_says(
@@ -541,7 +560,6 @@ def test_a_mix_of_kept_and_streamed_rows_is_what_the_plan_says(
     data_server = start(plan, *plan.parts, disk_cache=DiskCache(Disk(tmp_path / "rows")))
     for at in (make_pass(epoch=1), make_pass(epoch=2, first_step=5), make_pass("exact", epoch=2)):
         assert read(readers, plan, at, data_server) == expected(plan, at)
-    ray.kill(data_server)
 
 
 @pytest.mark.parametrize("labels", [None, {"side": "data"}], ids=["any node", "nodes of the data"])
@@ -1144,7 +1162,6 @@ def test_a_task_may_be_told_more_than_a_megabyte(
     plan = make_plan(folder, cache="none", transforms=[told])
     data_server, at = start(plan), make_pass()
     assert read(readers, plan, at, data_server) == expected(plan, at)
-    ray.kill(data_server)
 
 
 @pytest.mark.parametrize("cache", ["none", "objects"])
@@ -1155,7 +1172,6 @@ def test_an_epoch_of_some_rows_is_fed_as_the_plan_says(
     data_server = start(plan)
     for at in (make_pass(epoch=1), make_pass(epoch=2, first_step=2)):
         assert read(readers, plan, at, data_server) == expected(plan, at)
-    ray.kill(data_server)
 
 
 USERS: list[JsonValue] = [
@@ -1177,7 +1193,6 @@ def test_groups_are_made_once_and_gone_on_with(
     made = ray.get(cast("Any", data_server).cached.remote("train"), timeout=SECONDS)
     told = describe(plan, made.counts)
     assert told
-    ray.kill(data_server)
 
     ids = grouped_rows(plan)["id"].tolist()
     assert [
@@ -1191,7 +1206,6 @@ def test_groups_are_made_once_and_gone_on_with(
     rest = read(readers, plans["train"], replace(at, first_step=4, group=1), data_server)
     assert rest == [rows[4:] for rows in whole]
     assert not (tmp_path / "2").exists()
-    ray.kill(data_server)
 
 
 def ids_in(row: Row) -> list[int]:
@@ -1216,7 +1230,6 @@ def test_a_class_is_made_once_in_each_of_few_processes(
 
     assert {built for _, built in seen} == {1.0}
     assert len(seen) <= 4  # three fragments, three epochs, two CPUs
-    ray.kill(data_server)
 
 
 def test_each_task_is_given_what_the_spec_says(
@@ -1232,7 +1245,6 @@ def test_each_task_is_given_what_the_spec_says(
     assert {tuple(value) for rank in rows for _, x, _ in rank for value in cast("Any", x)} == {
         (2.0, 100.0 * 2**20)
     }
-    ray.kill(data_server)
 
 
 @pytest.mark.parametrize("mode", ["none", "local"])
@@ -1246,7 +1258,6 @@ def test_a_dataset_larger_than_the_object_store_streams(
         reader.count.remote(plan, at, data_server, rank) for rank, reader in enumerate(readers)
     ]
     assert ray.get(counts, timeout=SECONDS) == [16384, 16384]
-    ray.kill(data_server)
 
 
 @dataclass(frozen=True)
@@ -1288,7 +1299,6 @@ def test_what_fails_in_ray_data_is_told_to_a_rank_with_the_users_frames_only(
     found = FRAME.finditer(users_traceback(caught.value))
     files = [(Path(frame["file"]), frame["name"]) for frame in found]
     assert tuple(name for file, name in files if file != Path(__file__)) == case.frames
-    ray.kill(data_server)
 
 
 class Counting:
@@ -1333,7 +1343,6 @@ def test_bad_rows_are_left_out_of_a_stream_until_they_are_too_many(
         else:
             with pytest.raises(DataError, match="12 rows of about 81 are bad, more than"):
                 list(feed.columns(make_pass("exact", world_size=1)))
-        ray.kill(data_server)
 
 
 class TellingFeeder(DataServer):
