@@ -129,6 +129,12 @@ class ReusedDataServer(DataServer):
         super().__init__(plans, ExecutionLimits(2), print, disk_cache)
         self.start()
 
+    def held(self) -> tuple[int, int]:
+        """Return how many passes it knows, and how many threads work for them."""
+        names = ("stream-train", "next-train")
+        threads = [each for each in threading.enumerate() if each.name in names]
+        return len(self._streams), len(threads)
+
 
 REUSED = "data server of the tests"
 
@@ -432,17 +438,7 @@ def test_no_pass_is_begun_for_workers_that_are_gone(folder: Path) -> None:
         data_server.take(make_pass(group=1), 0)
 
 
-class WatchedFeeder(DataServer):
-    """A feeder that says what it holds."""
-
-    def held(self) -> tuple[int, int]:
-        """Return of how many passes it knows, and how many threads work for them."""
-        names = ("stream-train", "next-train")
-        threads = [each for each in threading.enumerate() if each.name in names]
-        return len(self._streams), len(threads)
-
-
-def take_all(data_server: ActorHandle[WatchedFeeder], at: EpochPass, rank: int) -> int:
+def take_all(data_server: ActorHandle[DataServer], at: EpochPass, rank: int) -> int:
     """Return how many rows a rank is sent in a pass."""
     rows = 0
     while taken := ray.get(cast("Any", data_server).take.remote(at, rank), timeout=SECONDS):
@@ -450,14 +446,7 @@ def take_all(data_server: ActorHandle[WatchedFeeder], at: EpochPass, rank: int) 
     return rows
 
 
-def watched(plan: DatasetPlan) -> ActorHandle[WatchedFeeder]:
-    actor = ray.remote(WatchedFeeder).options(num_cpus=0, max_concurrency=8)
-    return cast(
-        "ActorHandle[WatchedFeeder]", actor.remote({plan.name: plan}, ExecutionLimits(2), print)
-    )
-
-
-def held(data_server: ActorHandle[WatchedFeeder]) -> tuple[int, int]:
+def held(data_server: ActorHandle[DataServer]) -> tuple[int, int]:
     """Return of how many passes a feeder knows, and how many threads read for them."""
     known: tuple[int, int] = ray.get(cast("Any", data_server).held.remote(), timeout=SECONDS)
     return known
@@ -465,9 +454,7 @@ def held(data_server: ActorHandle[WatchedFeeder]) -> tuple[int, int]:
 
 @pytest.mark.parametrize("is_left_early", [False, True])
 def test_a_rank_that_reads_alone_leaves_nothing_behind(folder: Path, is_left_early: bool) -> None:
-    data_server = watched(
-        make_plan(folder, row_bytes=2**23, cache="none", shuffle={"mode": "none"})
-    )
+    data_server = start(make_plan(folder, row_bytes=2**23, cache="none", shuffle={"mode": "none"}))
     for epoch in range(5):
         at = make_pass("even", epoch=epoch)
         assert ray.get(cast("Any", data_server).take.remote(at, 0), timeout=SECONDS)
@@ -481,12 +468,11 @@ def test_a_rank_that_reads_alone_leaves_nothing_behind(folder: Path, is_left_ear
         assert time.monotonic() < deadline, num_threads
         time.sleep(0.1)
         _, num_threads = held(data_server)
-    ray.kill(data_server)
 
 
 def test_small_passes_are_begun_one_ahead_of_who_reads(folder: Path) -> None:
     """Each fitted into its queues, so all epochs of a run were in the object store at once."""
-    data_server = watched(make_plan(folder, cache="none", shuffle={"mode": "none"}))
+    data_server = start(make_plan(folder, cache="none", shuffle={"mode": "none"}))
     at = make_pass(world_size=1, epochs=50)
     assert take_all(data_server, at, 0)
     second = replace(at, epoch=1)
@@ -498,7 +484,6 @@ def test_small_passes_are_begun_one_ahead_of_who_reads(folder: Path) -> None:
         time.sleep(0.1)
     time.sleep(2)
     assert held(data_server) == (3, 1)
-    ray.kill(data_server)
 
 
 def test_a_pass_begins_while_the_last_task_of_the_one_before_goes_on(
@@ -509,16 +494,15 @@ def test_a_pass_begins_while_the_last_task_of_the_one_before_goes_on(
         {"use": f"{FUNCTIONS}:gated", "options": {"at": 60, "gate": str(tmp_path / "2")}},
     ]
     plan = make_plan(folder, cache="none", shuffle={"mode": "none"}, transforms=transforms)
-    data_server = watched(plan)
+    data_server = start(plan)
 
     # The last rows come once the first one is read again.
     assert take_all(data_server, make_pass(world_size=1, epochs=2), 0) > 60
-    ray.kill(data_server)
 
 
 def test_a_rank_that_comes_to_a_pass_long_after_another_one_gets_its_rows(folder: Path) -> None:
     plan = make_plan(folder, cache="none", shuffle={"mode": "none"})
-    data_server = watched(plan)
+    data_server = start(plan)
     passes = [make_pass("even", epoch=epoch) for epoch in range(4)]
     want = [sum(len(ids_in(row)) for row in rows) for rows in expected(plan, passes[0])]
 
@@ -526,7 +510,6 @@ def test_a_rank_that_comes_to_a_pass_long_after_another_one_gets_its_rows(folder
     second = [take_all(data_server, at, 1) for at in passes]
 
     assert (first, second) == ([want[0]] * 4, [want[1]] * 4)
-    ray.kill(data_server)
 
 
 @pytest.mark.parametrize(
