@@ -17,6 +17,7 @@ from pydantic import JsonValue
 from tests.app.cli_here import trainshed_here
 from tests.app.data.builders_plan import FUNCTIONS, GROUPS, grouped_rows, make_plan, write_rows
 from tests.app.inspect.builders import read_back
+from tests.app.ray_head import keep_idle
 from tests.app.ray_run import write_run
 from tests.ray_starts import FOLDER, kept_folder
 from trainshed.cli.main import cli
@@ -37,7 +38,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         database = tmp_path_factory.mktemp("database") / "rows.db"
         patched.setenv("TRAINSHED_TEST_DATABASE", str(database))
         patched.setenv(FOLDER, str(kept_folder()))
-        with for_rows(2, {}):
+        with keep_idle(), for_rows(2, {}):
             yield
     assert not ray.is_initialized()
 
