@@ -43,8 +43,8 @@ def epochs_of(output: Output) -> list[int | None]:
 
 @pytest.mark.ray
 @pytest.mark.timeout(900)
-def test_stopped_script_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
-    """Starts a Ray twice: a script that is stopped ends itself, and finds its checkpoint again."""
+def test_stopped_script_goes_on_from_its_last_checkpoint(head: Head, tmp_path: Path) -> None:
+    """Starts a Ray and joins one: a stopped script ends itself, and finds its checkpoint again."""
     file = write_entrypoint(tmp_path, "python", TORCH_EXAMPLE, "--epochs", "12")
     process = start("run", str(file))
     assert process.stdout
@@ -61,7 +61,7 @@ def test_stopped_script_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None
     assert stopped.checkpoint.epoch
     assert "loss" in stopped.metrics
 
-    second = trainshed("run", str(file))
+    second = trainshed("run", str(file), environment=head.joining)
     assert second.code == EXIT_SUCCEEDED, second.stderr
     started = next(event for event in second.events if isinstance(event, Started))
     assert started.resumed_from
