@@ -15,7 +15,7 @@ import pytest
 from tests.gates import what_it_starts
 
 # A start takes 20 to 40 seconds of a core; a driver that joins, half of that.
-MOST_OWN, MOST_JOINED, MOST_KEPT = 8, 21, 13
+MOST_OWN, MOST_JOINED, MOST_KEPT = 8, 22, 13
 FOLDER = "RAY_TMPDIR"
 _KEPT, _JOINED = "kept-", "joined"
 _before = pytest.StashKey[str | None]()
