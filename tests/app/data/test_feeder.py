@@ -164,7 +164,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start(*plans: DatasetPlan, disk_cache: DiskCache | None = None) -> ActorHandle[DataServer]:
-    handle: Any = ray.get_actor(REUSED)  # type: ignore[no-untyped-call]
+    handle: Any = ray.get_actor(REUSED)
     named = {plan.name: plan for plan in plans}
     ray.get(handle.begin_anew.remote(named, disk_cache), timeout=SECONDS)
     return cast("ActorHandle[DataServer]", handle)
