@@ -113,10 +113,6 @@ class InfrastructureError(Exception):
         return str(self.args[0])
 
 
-class NoBucketError(OSError):
-    """A bucket that does not exist: the address is wrong, or the bucket was deleted."""
-
-
 def classify(error: BaseException) -> Kind | None:
     """Return the kind of an error; None where neither it nor its causes are known here."""
     return next((kind for each in causes(most_telling(error)) if (kind := _kind(each))), None)

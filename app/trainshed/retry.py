@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from trainshed.failures import NoBucketError, is_passing
+from trainshed.failures import is_passing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ class RetryPolicy:
             try:
                 return read()
             except (OSError, RuntimeError) as error:  # torch's reader has only the latter
-                if isinstance(error, NoBucketError) or not is_passing(error):
+                if not is_passing(error):
                     raise
             self.rest(pause)
         return read()

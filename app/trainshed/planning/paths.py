@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainshed.data.sources.opener import without_anonymous
-from trainshed.failures import InfrastructureError, NoBucketError
+from trainshed.failures import InfrastructureError
 from trainshed.retry import READS
 from trainshed.storage.addresses import (
     is_web,
@@ -176,6 +176,8 @@ def check_storage(folder: Folder) -> None:
         if not os.access(there, os.W_OK | os.X_OK):
             raise SpecError([Problem("spec.storage", str(there), "a folder that you may write to")])
         return
+    from trainshed.storage.store_client import NoBucketError  # not before: a disk needs no client
+
     try:
         fences = READS.read(lambda: _fences(folder))
     except NoBucketError as error:

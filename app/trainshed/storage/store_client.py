@@ -20,7 +20,6 @@ from obstore.exceptions import (
 )
 from obstore.store import HTTPStore, S3Store, from_url
 
-from trainshed.failures import NoBucketError
 from trainshed.storage.store_options import AS_USUAL, StoreOptions
 from trainshed_api.names import WEB_SCHEMES
 
@@ -71,6 +70,10 @@ _QUERY = re.compile(r"(https?://[^\s?]+)\?\S*")
 _NO_SIZE = "Content-Length Header missing"
 # All three answer in XML.
 _CODE, _MESSAGE = re.compile(r"<Code>(\w+)</Code>"), re.compile(r"<Message>([^<]{1,300})")
+
+
+class NoBucketError(OSError):
+    """A bucket that does not exist: the address is wrong, or the bucket was deleted."""
 
 
 @functools.lru_cache(maxsize=64)
