@@ -89,6 +89,15 @@ def test_an_image_that_was_loaded_runs(
     cluster.kubectl("wait", "--for=condition=Ready", "pod/loaded", "--timeout=60s", *inside)
 
 
+def test_a_pod_without_its_image_is_explained(cluster: RunningCluster, e2e_namespace: str) -> None:
+    pod = make_pod("two", image="docker.io/local/absent:1")
+    inside = ("--namespace", e2e_namespace)
+    cluster.kubectl("create", "-f", "-", *inside, stdin=pod)
+
+    assert wait_for(lambda: "ErrImageNeverPull" in cluster.diagnose(e2e_namespace))
+    assert "make cluster-load" in cluster.diagnose(e2e_namespace)
+
+
 def test_up_twice_changes_nothing(cluster: RunningCluster) -> None:
     before = cluster.kubectl("get", "node", "--output=jsonpath={.items[*].metadata.uid}")
 
