@@ -3,4 +3,7 @@
 import importlib
 import sys
 
-importlib.import_module(f"benchmarks.{sys.argv.pop(1)}").main()
+if len(sys.argv) == 1:
+    sys.exit("usage: python -m benchmarks NAME [options]")
+sys.argv[0] = sys.argv.pop(1)
+importlib.import_module(f"benchmarks.{sys.argv[0]}").main()

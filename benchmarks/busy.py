@@ -142,7 +142,7 @@ def restart_api_server(runs: Runs) -> None:
         server = launcher.start("kube-apiserver-again", apiserver_command(cluster.site))
         # It ends at once while the killed one still has the port.
         wait_for(partial(is_ready_or_ended, cluster, server), START_SECONDS)
-        if server.is_running() and is_ready_or_ended(cluster, server):
+        if server.is_running() and answers(cluster.client, "get", "--raw=/readyz"):
             return
         output = server.last_words()
         server.stop()
