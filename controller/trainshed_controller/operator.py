@@ -1,14 +1,16 @@
 """The parts put together: connect, list everything once, then watch, work and listen.
 
-kopf is the frame: it heeds signals, starts the parts and ends them. It sends no request itself,
-because its requests end the process when the API server refuses them for a minute.
+kopf is the frame: it heeds signals, starts the parts and ends them. It watches nothing itself,
+because its watches end the process when the API server refuses them for a minute.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
+import ssl
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -16,7 +18,7 @@ import kopf
 
 from trainshed_controller.cache import Cache
 from trainshed_controller.cluster import Cluster
-from trainshed_controller.connection import Connection
+from trainshed_controller.connection import Connection, configure
 from trainshed_controller.controller import Controller
 from trainshed_controller.errors import ApiError
 from trainshed_controller.events import EventPoster
@@ -47,6 +49,8 @@ _PARTING_SECONDS = 3.0
 _SETTLE_SECONDS = 1.0
 # For an answer that is on its way; aiohttp's own minute would be longer than that of Kubernetes.
 _ANSWER_SECONDS = 1.0
+# Between kopf's requests at its start; there is no last one.
+_KOPF_PAUSE_SECONDS = 5.0
 
 
 class Operator:
@@ -60,10 +64,16 @@ class Operator:
         self._queue = WorkQueue()
         self._metrics.watch(self._queue)
         self._serving: asyncio.Task[None] | None = None
+        self._sessions = contextlib.AsyncExitStack()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until a signal or `stop`; an error of any part ends it with that error."""
         registry = kopf.OperatorRegistry()
+        settings = kopf.OperatorSettings()
+        settings.posting.enabled = False
+        settings.scanning.disabled = True  # no right to list CRDs or namespaces
+        settings.networking.request_timeout = self._platform.timings.request_seconds
+        settings.networking.error_backoffs = itertools.repeat(_KOPF_PAUSE_SECONDS)
 
         async def start(**_: object) -> None:
             self._serving = asyncio.create_task(self._serve(), name="serve")
@@ -76,15 +86,43 @@ class Operator:
 
         kopf.on.startup(registry=registry)(start)
         kopf.on.cleanup(registry=registry)(end)
-        kopf.on.login(registry=registry)(_never_log_in)
-        await kopf.operator(
-            registry=registry,
-            namespaces=[self._platform.namespace],
-            standalone=True,
-            stop_flag=stop,
-        )
+        kopf.on.login(registry=registry)(self._login)
+        async with self._sessions:
+            await kopf.operator(
+                registry=registry,
+                settings=settings,
+                namespaces=[self._platform.namespace],
+                standalone=True,
+                stop_flag=stop,
+            )
         if self._serving and not self._serving.cancelled():
             self._serving.result()
+
+    async def _login(self, **_: object) -> kopf.AiohttpSession:
+        """Return a session for what kopf asks at its start; it repeats what is refused."""
+        known = await configure(self._platform.kubeconfig)
+        secure = ssl.create_default_context(cafile=known.ssl_ca_cert)
+        if known.cert_file:
+            secure.load_cert_chain(known.cert_file, known.key_file)
+
+        async def insist(
+            request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
+        ) -> aiohttp.ClientResponse:
+            while True:
+                if token := (await configure(self._platform.kubeconfig)).api_key.get("BearerToken"):
+                    request.headers["Authorization"] = token
+                answer = await send(request)
+                if answer.ok:
+                    return answer
+                answer.close()
+                await asyncio.sleep(self._platform.timings.retry_seconds)
+
+        session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=secure if known.verify_ssl else False),
+            middlewares=[insist],
+        )
+        self._sessions.push_async_callback(session.close)
+        return kopf.AiohttpSession(server=known.host, aiohttp_session=session)
 
     async def _serve(self) -> None:
         platform = self._platform
@@ -240,8 +278,3 @@ class Operator:
     def _cannot_read(self, name: str) -> None:
         self._metrics.internal_errors.inc()
         log.exception("cannot read %s", name)
-
-
-async def _never_log_in(**_: object) -> None:
-    """Keep kopf from its requests: without handlers of objects it needs no answer to any."""
-    await asyncio.Event().wait()
