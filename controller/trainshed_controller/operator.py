@@ -27,7 +27,7 @@ from trainshed_controller.jobs import JobsApi
 from trainshed_controller.lease import Lease
 from trainshed_controller.metrics import Metrics
 from trainshed_controller.observe import Observer
-from trainshed_controller.port import HEALTH_LIMITS, Limits, Port
+from trainshed_controller.port import HEALTH_LIMITS, Door, Limits, Port
 from trainshed_controller.prober import Prober
 from trainshed_controller.progress import ProgressServer, health_application
 from trainshed_controller.queue import WorkQueue
@@ -37,6 +37,8 @@ from trainshed_controller.served import wait_for_crds
 from trainshed_controller.webhook import Webhook
 
 if TYPE_CHECKING:
+    from aiohttp import web
+
     from trainshed_controller.settings import Platform
 
 log = logging.getLogger("trainshed.operator")
@@ -131,9 +133,8 @@ class Operator:
             stack.push_async_callback(cluster.close)
             health = health_application(self._metrics, self.ails, self.is_ready)
             # A separate port: overloading the other one must not fail the health check.
-            port = Port(health, HEALTH_LIMITS, parting_seconds=_ANSWER_SECONDS)
-            stack.push_async_callback(port.close)
-            await port.open(platform.host, platform.health_port)
+            door = Door(HEALTH_LIMITS)
+            await _listen(stack, health, door, platform.host, platform.health_port)
             key = await self._insist(cluster)
             # A connection of its own: a renewal waits for no other request.
             renewing = await Connection.connect(platform.kubeconfig, platform.timings)
@@ -165,10 +166,8 @@ class Operator:
             self._cache, key, observer.snapshots, self._queue.add, self._metrics, self.is_ready,
             _LIMITS.body_seconds, relay=Relay(jobs.session, lease),
         )  # fmt: skip
-        refused = self._metrics.refused_connections.inc
-        port = Port(progress.application(), _LIMITS, refused, _ANSWER_SECONDS)
-        stack.push_async_callback(port.close)
-        await port.open(platform.host, platform.progress_port)
+        door = Door(_LIMITS, self._metrics.refused_connections.inc)
+        await _listen(stack, progress.application(), door, platform.host, platform.progress_port)
         return controller
 
     async def _follow(
@@ -278,3 +277,11 @@ class Operator:
     def _cannot_read(self, name: str) -> None:
         self._metrics.internal_errors.inc()
         log.exception("cannot read %s", name)
+
+
+async def _listen(
+    stack: contextlib.AsyncExitStack, application: web.Application, door: Door, host: str, port: int
+) -> None:
+    listening = Port(application, _LIMITS, door, _ANSWER_SECONDS)
+    stack.push_async_callback(listening.close)
+    await listening.open(host, port)

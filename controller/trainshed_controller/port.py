@@ -57,36 +57,98 @@ def most_connections(limits: Limits) -> int:
     return min(limits.connections, files // 2)
 
 
-def may_connect(address: str, limits: Limits, connections: Counter[str]) -> bool:
-    """Return whether an address may have one connection more.
+class Door:
+    """Lets connections in, as many as are borne.
 
-    connections: how many each address has.
+    Args:
+        refused: told of each that is not let in.
     """
-    most, few, num_mine = most_connections(limits), limits.few_connections, connections[address]
-    if connections.total() >= most or num_mine >= limits.address_connections:
-        return False
-    num_beyond = sum(max(0, count - few) for count in connections.values())
-    # Addresses with many connections leave half of all to those with few.
-    return num_mine < few or num_beyond < most // 2
+
+    def __init__(self, limits: Limits, refused: Callable[[], None] = lambda: None) -> None:
+        self._limits = limits
+        self._most = most_connections(limits)
+        self._refused = refused
+        self._inside: Counter[str] = Counter()
+        # Of all addresses, what each has beyond a few.
+        self._num_beyond = 0
+
+    @property
+    def num_inside(self) -> int:
+        """Return how many connections are open."""
+        return self._inside.total()
+
+    def enter(self, address: str) -> bool:
+        """Let a connection in, or not."""
+        if not self._has_place(address):
+            self._refused()
+            return False
+        self._num_beyond += self._inside[address] >= self._limits.few_connections
+        self._inside[address] += 1
+        return True
+
+    def leave(self, address: str) -> None:
+        """See a connection out that was let in."""
+        self._inside[address] -= 1
+        self._num_beyond -= self._inside[address] >= self._limits.few_connections
+        if not self._inside[address]:
+            del self._inside[address]
+
+    def _has_place(self, address: str) -> bool:
+        num_mine = self._inside[address]
+        if self.num_inside >= self._most or num_mine >= self._limits.address_connections:
+            return False
+        # Whoever has many leaves half of the places to those who have few.
+        return num_mine < self._limits.few_connections or self._num_beyond < self._most // 2
+
+
+class _Guest(asyncio.Protocol):
+    """A connection at the door; once inside, all that happens to it is the server's affair."""
+
+    def __init__(self, door: Door, server: asyncio.Protocol) -> None:
+        self._door = door
+        self._server = server
+        self._address: str | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        peer = transport.get_extra_info("peername")
+        address = str(peer[0]) if peer else ""
+        if not self._door.enter(address):
+            assert isinstance(transport, asyncio.WriteTransport)
+            transport.abort()
+            return
+        self._address = address
+        self._server.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._address is not None:
+            self._server.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._server.eof_received() if self._address is not None else None
+
+    def pause_writing(self) -> None:
+        self._server.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._server.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._address is not None:
+            self._door.leave(self._address)
+            self._server.connection_lost(exc)
 
 
 class Port:
     """An application that listens within limits.
 
     Args:
-        refused: called for each connection beyond the limits.
         parting_seconds: for answers that are on their way when it closes.
     """
 
     def __init__(
-        self,
-        application: web.Application,
-        limits: Limits,
-        refused: Callable[[], None] = lambda: None,
-        parting_seconds: float = 1.0,
+        self, application: web.Application, limits: Limits, door: Door, parting_seconds: float = 1.0
     ) -> None:
-        self._limits = limits
-        self._refused = refused
+        self._door = door
         self._runner = web.AppRunner(
             application,
             access_log=None,
@@ -107,50 +169,18 @@ class Port:
     async def open(self, host: str, port: int) -> int:
         """Listen; return the port, which a 0 leaves to the system."""
         await self._runner.setup()
+        server = self._runner.server
+        assert server
         self._listening = await asyncio.get_running_loop().create_server(
-            lambda: _NewConnection(self._accept), host, port, backlog=_BACKLOG
+            lambda: _Guest(self._door, server()), host, port, backlog=_BACKLOG
         )
         return int(self._listening.sockets[0].getsockname()[1])
-
-    @property
-    def connections(self) -> Counter[str]:
-        """Return how many connections each address has."""
-        assert self._runner.server
-        open_ones = self._runner.server.connections
-        return Counter(_address(each.transport) for each in open_ones if each.transport)
-
-    def _accept(self, transport: asyncio.Transport) -> None:
-        """Hand a new connection to the application, or end it."""
-        assert self._runner.server
-        if not may_connect(_address(transport), self._limits, self.connections):
-            self._refused()
-            transport.abort()
-            return
-        protocol = self._runner.server()
-        transport.set_protocol(protocol)
-        protocol.connection_made(transport)
 
     async def close(self) -> None:
         """Listen no more."""
         if self._listening:
             self._listening.close()
         await self._runner.cleanup()
-
-
-class _NewConnection(asyncio.Protocol):
-    """A connection that nobody has accepted yet."""
-
-    def __init__(self, accept: Callable[[asyncio.Transport], None]) -> None:
-        self._accept = accept
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._accept(transport)
-
-
-def _address(transport: asyncio.BaseTransport) -> str:
-    peer = transport.get_extra_info("peername")
-    return str(peer[0]) if peer else ""
 
 
 def _quiet_log() -> logging.Logger:

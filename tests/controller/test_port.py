@@ -3,19 +3,12 @@
 import asyncio
 import contextlib
 import logging
-from collections import Counter
 from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
 
-from trainshed_controller.port import (
-    HEALTH_LIMITS,
-    Limits,
-    Port,
-    may_connect,
-    most_connections,
-)
+from trainshed_controller.port import HEALTH_LIMITS, Door, Limits, Port, most_connections
 
 HOST = "127.0.0.1"
 BRIEF = Limits(header_seconds=0.3, body_seconds=0.3)
@@ -23,8 +16,8 @@ Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @contextlib.asynccontextmanager
-async def listening(limits: Limits) -> AsyncIterator[tuple[int, Port, list[None]]]:
-    """A port whose one route reads what is posted: its number, and refused connections."""
+async def listening(limits: Limits) -> AsyncIterator[tuple[int, Door, list[None]]]:
+    """A port whose one route reads what is posted; its door, and who was not let in."""
 
     async def take(request: web.Request) -> web.Response:
         try:
@@ -37,10 +30,11 @@ async def listening(limits: Limits) -> AsyncIterator[tuple[int, Port, list[None]
     application = web.Application()
     application.router.add_post("/take", take)
     refused: list[None] = []
-    port = Port(application, limits, lambda: refused.append(None))
+    door = Door(limits, lambda: refused.append(None))
+    port = Port(application, limits, door)
     number = await port.open(HOST, 0)
     try:
-        yield number, port, refused
+        yield number, door, refused
     finally:
         await port.close()
 
@@ -85,24 +79,24 @@ HALVES = {
 
 @pytest.mark.parametrize("case", HALVES)
 async def test_of_200_half_sent_requests_none_stays(case: str) -> None:
-    async with listening(BRIEF) as (number, port, _):
-        lines = [await call(number, HALVES[case]) for _ in range(200)]
+    async with listening(BRIEF) as (port, door, _):
+        lines = [await call(port, HALVES[case]) for _ in range(200)]
         # While they last, others are served.
-        whole = await heard(await call(number, request(b"hello", "Connection: close")))
+        whole = await heard(await call(port, request(b"hello", "Connection: close")))
         await asyncio.gather(*[heard(line) for line in lines])
 
         assert whole.endswith(b"hello")
         async with asyncio.timeout(30):
-            while port.connections.total():
+            while door.num_inside:
                 await asyncio.sleep(0.01)
 
 
 async def test_bytes_that_drip_in_win_no_time() -> None:
-    async with listening(BRIEF) as (number, port, _), asyncio.timeout(30):
-        _, writer = await call(number, b"POST /take HTTP/1.1\r\n")
-        while not port.connections.total():
+    async with listening(BRIEF) as (port, door, _), asyncio.timeout(30):
+        _, writer = await call(port, b"POST /take HTTP/1.1\r\n")
+        while not door.num_inside:
             await asyncio.sleep(0.001)
-        while port.connections.total():
+        while door.num_inside:
             with contextlib.suppress(ConnectionError):
                 writer.write(b"X")
                 await writer.drain()
@@ -111,8 +105,8 @@ async def test_bytes_that_drip_in_win_no_time() -> None:
 
 
 async def test_a_connection_may_serve_for_many_requests() -> None:
-    async with listening(Limits()) as (number, _, _):
-        reader, writer = await call(number, request(b"one"))
+    async with listening(Limits()) as (port, _, _):
+        reader, writer = await call(port, request(b"one"))
         first = await reader.readuntil(b"one")
         writer.write(request(b"two", "Connection: close"))
 
@@ -121,37 +115,28 @@ async def test_a_connection_may_serve_for_many_requests() -> None:
 
 
 async def test_one_address_takes_no_more_than_its_share() -> None:
-    async with listening(Limits(address_connections=5)) as (number, port, refused):
-        lines = [await call(number, b"") for _ in range(5)]
-        sixth = await heard(await call(number, b""))
-        assert (sixth, port.connections.total(), len(refused)) == (b"", 5, 1)
+    async with listening(Limits(address_connections=5)) as (port, door, refused):
+        lines = [await call(port, b"") for _ in range(5)]
+        sixth = await heard(await call(port, b""))
+        assert (sixth, door.num_inside, len(refused)) == (b"", 5, 1)
 
         lines[0][1].close()
         async with asyncio.timeout(30):
-            while port.connections.total() == 5:
+            while door.num_inside == 5:
                 await asyncio.sleep(0.01)
-        assert (await heard(await call(number, request(b"a", "Connection: close")))).endswith(b"a")
+        assert (await heard(await call(port, request(b"a", "Connection: close")))).endswith(b"a")
         for _, writer in lines:
             writer.close()
 
 
-def accept(limits: Limits, connections: Counter[str], *addresses: str) -> list[bool]:
-    """Return which of these connections are accepted, and add those to the others."""
-    accepted = []
-    for address in addresses:
-        accepted.append(may_connect(address, limits, connections))
-        connections[address] += accepted[-1]
-    return accepted
-
-
 def test_all_addresses_together_have_a_bound_too() -> None:
-    limits, connections = Limits(address_connections=3, connections=4), Counter[str]()
+    door = Door(Limits(address_connections=3, connections=4))
 
-    accepted = accept(limits, connections, "a", "a", "a", "a", "b", "c", "c")
-    connections["a"] -= 1
+    let_in = [door.enter(address) for address in ("a", "a", "a", "a", "b", "c", "c")]
+    door.leave("a")
 
-    assert accepted == [True, True, True, False, True, False, False]
-    assert may_connect("c", limits, connections)
+    assert let_in == [True, True, True, False, True, False, False]
+    assert (door.enter("c"), door.num_inside) == (True, 4)
 
 
 def test_500_drivers_of_one_head_are_let_in_and_leave_room_for_others() -> None:
@@ -160,30 +145,41 @@ def test_500_drivers_of_one_head_are_let_in_and_leave_room_for_others() -> None:
 
 
 def test_addresses_that_have_many_keep_none_out_that_has_few() -> None:
-    limits = Limits(address_connections=60, connections=100, few_connections=5)
-    connections = Counter[str]()
-    greedy = accept(limits, connections, *(100 * ["a"] + 100 * ["b"] + 100 * ["c"]))
+    door = Door(Limits(address_connections=60, connections=100, few_connections=5))
+    greedy = [door.enter(address) for address in ("a", "b", "c") for _ in range(100)]
     assert sum(greedy) == 50 + 3 * 5
 
-    few = accept(limits, connections, *(f"driver-{number // 5}" for number in range(35)))
+    few = [door.enter(f"driver-{number}") for number in range(7) for _ in range(5)]
 
     assert all(few)
-    assert not may_connect("late", limits, connections)
+    assert (door.num_inside, door.enter("late")) == (100, False)
+
+
+def test_places_of_those_who_leave_are_free_for_those_who_have_many() -> None:
+    door = Door(Limits(address_connections=60, connections=100, few_connections=5))
+    for _ in range(3):
+        taken = sum(door.enter("a") for _ in range(100))
+        refused = door.enter("a")
+        for _ in range(taken):
+            door.leave("a")
+
+        assert (taken, refused, door.num_inside) == (55, False, 0)
 
 
 def test_half_of_the_default_places_stay_when_two_addresses_take_all_they_can() -> None:
-    accepted = accept(Limits(), Counter(), *(1000 * ["a"] + 1000 * ["b"]))
+    door = Door(Limits())
 
-    assert sum(accepted) <= most_connections(Limits()) // 2 + 2 * Limits().few_connections
+    taken = sum(door.enter(address) for address in ("a", "b") for _ in range(1000))
+
+    assert taken <= most_connections(Limits()) // 2 + 2 * Limits().few_connections
 
 
-def test_the_port_for_probes_and_metrics_takes_few_connections() -> None:
-    connections = Counter[str]()
-    for number in range(10):
-        accept(HEALTH_LIMITS, connections, *(1000 * [f"pod-{number}"]))
+def test_the_door_for_probes_and_metrics_is_small() -> None:
+    door = Door(HEALTH_LIMITS)
 
-    assert max(connections.values()) == 20
-    assert may_connect("kubelet", HEALTH_LIMITS, connections)
+    taken = [sum(door.enter(f"pod-{number}") for _ in range(1000)) for number in range(10)]
+
+    assert (max(taken), door.enter("kubelet")) == (20, True)
     assert HEALTH_LIMITS.connections == 200
 
 
@@ -205,8 +201,8 @@ async def test_what_is_too_long_is_refused_and_leaves_no_trace_in_the_log(
     case: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
-        async with listening(Limits()) as (number, _, _):
-            answer = await heard(await call(number, LONG[case]))
+        async with listening(Limits()) as (port, _, _):
+            answer = await heard(await call(port, LONG[case]))
 
     assert answer == b"" or answer.startswith(b"HTTP/1.0 400") or b" 400 " in answer[:20]
     assert caplog.records == []
