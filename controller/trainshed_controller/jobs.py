@@ -106,6 +106,8 @@ class JobsApi:
         )
         try:
             async with asyncio.timeout(seconds), request as answer:
+                if method == "POST" or answer.status != _OK:
+                    return _Answer(answer.status, b"", is_whole=True)
                 tail, is_whole = bytearray(), True
                 async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
                     tail += chunk

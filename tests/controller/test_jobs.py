@@ -83,6 +83,18 @@ async def test_whether_a_job_is_over(head: Ask, case: str) -> None:
     assert await is_over(await head(says(text, status))) is want
 
 
+async def test_a_job_that_a_head_does_not_know_is_over_however_the_answer_ends(head: Ask) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(status=404, headers={"Content-Length": "50"})
+        await response.prepare(request)
+        await response.write(b"no")
+        assert request.transport
+        request.transport.close()
+        return response
+
+    assert await is_over(await head(answer)) is True
+
+
 LOGS: dict[str, tuple[str, int, str | None]] = {
     "a log": (json.dumps({"logs": "a\nb\n"}), 200, "a\nb\n"),
     "no log": ("{}", 200, ""),
