@@ -3,7 +3,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from pathlib import Path
@@ -115,41 +115,10 @@ SECONDS = 600.0
 register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 
-class ReusedDataServer(DataServer):
-    """A data server that begins anew for each test: a process of its own costs 5 s of a core."""
-
-    def __init__(self) -> None:
-        super().__init__({}, ExecutionLimits(2), print)
-
-    def begin_anew(
-        self, plans: Mapping[str, DatasetPlan], disk_cache: DiskCache | None = None
-    ) -> None:
-        """Leave the passes of the test before, and serve other datasets."""
-        self.leave_before(sys.maxsize)
-        super().__init__(plans, ExecutionLimits(2), print, disk_cache)
-        self.start()
-
-    def held(self) -> tuple[int, int]:
-        """Return how many passes it knows, and how many threads work for them."""
-        names = ("stream-train", "next-train")
-        threads = [each for each in threading.enumerate() if each.name in names]
-        return len(self._streams), len(threads)
-
-
-REUSED = "data server of the tests"
-
-
 @pytest.fixture(scope="module", autouse=True)
 def session() -> Iterator[None]:
     with start_here(cpus=2, store_bytes=STORE_BYTES):
-        reused = start_process(REUSED)
         yield
-        ray.kill(reused)
-
-
-def start_process(name: str) -> ActorHandle[ReusedDataServer]:
-    actor = ray.remote(ReusedDataServer).options(name=name, num_cpus=0, max_concurrency=16)
-    return cast("ActorHandle[ReusedDataServer]", actor.remote())
 
 
 @pytest.fixture(scope="module")
@@ -164,10 +133,13 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start(*plans: DatasetPlan, disk_cache: DiskCache | None = None) -> ActorHandle[DataServer]:
-    handle: Any = ray.get_actor(REUSED)
+    actor = ray.remote(DataServer).options(num_cpus=0, max_concurrency=16)
     named = {plan.name: plan for plan in plans}
-    ray.get(handle.begin_anew.remote(named, disk_cache), timeout=SECONDS)
-    return cast("ActorHandle[DataServer]", handle)
+    handle = cast(
+        "ActorHandle[DataServer]", actor.remote(named, ExecutionLimits(2), print, disk_cache)
+    )
+    cast("Any", handle).start.remote()  # Ray's types say that this never returns
+    return handle
 
 
 class Reader:
@@ -264,9 +236,7 @@ def fed(folder: Path) -> Fed:
         for mode in MODES
         for cache in ("none", "objects")
     }
-    own: Any = start_process("data server of all ways")
-    ray.get(own.begin_anew.remote({plan.name: plan for plan in plans.values()}), timeout=SECONDS)
-    return Fed(plans, own)
+    return Fed(plans, start(*plans.values()))
 
 
 def make_mixed(folder: Path, mode: str, cache: str) -> DatasetPlan:
@@ -338,6 +308,7 @@ def test_ragged_rows_come_as_the_function_of_batches_is_to_have_them(
 
     want = [list(_collated(plan, at, MemoryBlocks(plan, rank), rank)) for rank in (0, 1)]
     assert ray.get(seen, timeout=SECONDS) == want
+    ray.kill(data_server)
 
 
 def make_uncounted(folder: Path, name: str, *, may_learn: bool = True) -> DatasetPlan:
@@ -371,6 +342,7 @@ def test_rows_that_no_file_tells_are_sent_in_every_pass(
     for unnamed in passes:
         at = replace(unnamed, dataset=plan.name)
         assert read(readers, plan, at, data_server) == expected(plan, at)
+    ray.kill(data_server)
 
 
 def test_who_goes_on_in_the_first_pass_after_a_loss_gets_the_same_rows(
@@ -391,6 +363,7 @@ def test_who_goes_on_in_the_first_pass_after_a_loss_gets_the_same_rows(
     assert before == [steps[:2] for steps in whole]
     assert after == [steps[1:] for steps in whole]
     ray.get([reader.leave.remote() for reader in readers])
+    ray.kill(data_server)
 
 
 def test_passes_that_are_left_early_teach_nothing_false(folder: Path, tmp_path: Path) -> None:
@@ -426,6 +399,7 @@ def test_passes_that_are_left_early_teach_nothing_false(folder: Path, tmp_path: 
 
     ids = [batch.tensors["id"].tolist() for batch in feed.batches(third)]
     assert ids == [row[0] for row in expected(plan, third)[0]]
+    ray.kill(data_server)
 
 
 def test_no_pass_is_begun_for_workers_that_are_gone(folder: Path) -> None:
@@ -438,7 +412,17 @@ def test_no_pass_is_begun_for_workers_that_are_gone(folder: Path) -> None:
         data_server.take(make_pass(group=1), 0)
 
 
-def take_all(data_server: ActorHandle[DataServer], at: EpochPass, rank: int) -> int:
+class WatchedFeeder(DataServer):
+    """A feeder that says what it holds."""
+
+    def held(self) -> tuple[int, int]:
+        """Return of how many passes it knows, and how many threads work for them."""
+        names = ("stream-train", "next-train")
+        threads = [each for each in threading.enumerate() if each.name in names]
+        return len(self._streams), len(threads)
+
+
+def take_all(data_server: ActorHandle[WatchedFeeder], at: EpochPass, rank: int) -> int:
     """Return how many rows a rank is sent in a pass."""
     rows = 0
     while taken := ray.get(cast("Any", data_server).take.remote(at, rank), timeout=SECONDS):
@@ -446,7 +430,14 @@ def take_all(data_server: ActorHandle[DataServer], at: EpochPass, rank: int) -> 
     return rows
 
 
-def held(data_server: ActorHandle[DataServer]) -> tuple[int, int]:
+def watched(plan: DatasetPlan) -> ActorHandle[WatchedFeeder]:
+    actor = ray.remote(WatchedFeeder).options(num_cpus=0, max_concurrency=8)
+    return cast(
+        "ActorHandle[WatchedFeeder]", actor.remote({plan.name: plan}, ExecutionLimits(2), print)
+    )
+
+
+def held(data_server: ActorHandle[WatchedFeeder]) -> tuple[int, int]:
     """Return of how many passes a feeder knows, and how many threads read for them."""
     known: tuple[int, int] = ray.get(cast("Any", data_server).held.remote(), timeout=SECONDS)
     return known
@@ -454,7 +445,9 @@ def held(data_server: ActorHandle[DataServer]) -> tuple[int, int]:
 
 @pytest.mark.parametrize("is_left_early", [False, True])
 def test_a_rank_that_reads_alone_leaves_nothing_behind(folder: Path, is_left_early: bool) -> None:
-    data_server = start(make_plan(folder, row_bytes=2**23, cache="none", shuffle={"mode": "none"}))
+    data_server = watched(
+        make_plan(folder, row_bytes=2**23, cache="none", shuffle={"mode": "none"})
+    )
     for epoch in range(5):
         at = make_pass("even", epoch=epoch)
         assert ray.get(cast("Any", data_server).take.remote(at, 0), timeout=SECONDS)
@@ -468,11 +461,12 @@ def test_a_rank_that_reads_alone_leaves_nothing_behind(folder: Path, is_left_ear
         assert time.monotonic() < deadline, num_threads
         time.sleep(0.1)
         _, num_threads = held(data_server)
+    ray.kill(data_server)
 
 
 def test_small_passes_are_begun_one_ahead_of_who_reads(folder: Path) -> None:
     """Each fitted into its queues, so all epochs of a run were in the object store at once."""
-    data_server = start(make_plan(folder, cache="none", shuffle={"mode": "none"}))
+    data_server = watched(make_plan(folder, cache="none", shuffle={"mode": "none"}))
     at = make_pass(world_size=1, epochs=50)
     assert take_all(data_server, at, 0)
     second = replace(at, epoch=1)
@@ -484,6 +478,7 @@ def test_small_passes_are_begun_one_ahead_of_who_reads(folder: Path) -> None:
         time.sleep(0.1)
     time.sleep(2)
     assert held(data_server) == (3, 1)
+    ray.kill(data_server)
 
 
 def test_a_pass_begins_while_the_last_task_of_the_one_before_goes_on(
@@ -494,15 +489,16 @@ def test_a_pass_begins_while_the_last_task_of_the_one_before_goes_on(
         {"use": f"{FUNCTIONS}:gated", "options": {"at": 60, "gate": str(tmp_path / "2")}},
     ]
     plan = make_plan(folder, cache="none", shuffle={"mode": "none"}, transforms=transforms)
-    data_server = start(plan)
+    data_server = watched(plan)
 
     # The last rows come once the first one is read again.
     assert take_all(data_server, make_pass(world_size=1, epochs=2), 0) > 60
+    ray.kill(data_server)
 
 
 def test_a_rank_that_comes_to_a_pass_long_after_another_one_gets_its_rows(folder: Path) -> None:
     plan = make_plan(folder, cache="none", shuffle={"mode": "none"})
-    data_server = start(plan)
+    data_server = watched(plan)
     passes = [make_pass("even", epoch=epoch) for epoch in range(4)]
     want = [sum(len(ids_in(row)) for row in rows) for rows in expected(plan, passes[0])]
 
@@ -510,6 +506,7 @@ def test_a_rank_that_comes_to_a_pass_long_after_another_one_gets_its_rows(folder
     second = [take_all(data_server, at, 1) for at in passes]
 
     assert (first, second) == ([want[0]] * 4, [want[1]] * 4)
+    ray.kill(data_server)
 
 
 @pytest.mark.parametrize(
@@ -527,6 +524,7 @@ def test_cached_rows_are_dealt_out_to_workers_of_several_nodes(
             reader.read_dealt.remote(plan, at, data_server, n) for n, reader in enumerate(readers)
         ]
         assert ray.get(seen, timeout=SECONDS) == expected(plan, at)
+    ray.kill(data_server)
 
 
 def test_a_mix_of_kept_and_streamed_rows_is_what_the_plan_says(
@@ -543,6 +541,7 @@ def test_a_mix_of_kept_and_streamed_rows_is_what_the_plan_says(
     data_server = start(plan, *plan.parts, disk_cache=DiskCache(Disk(tmp_path / "rows")))
     for at in (make_pass(epoch=1), make_pass(epoch=2, first_step=5), make_pass("exact", epoch=2)):
         assert read(readers, plan, at, data_server) == expected(plan, at)
+    ray.kill(data_server)
 
 
 @pytest.mark.parametrize("labels", [None, {"side": "data"}], ids=["any node", "nodes of the data"])
@@ -1145,6 +1144,7 @@ def test_a_task_may_be_told_more_than_a_megabyte(
     plan = make_plan(folder, cache="none", transforms=[told])
     data_server, at = start(plan), make_pass()
     assert read(readers, plan, at, data_server) == expected(plan, at)
+    ray.kill(data_server)
 
 
 @pytest.mark.parametrize("cache", ["none", "objects"])
@@ -1155,6 +1155,7 @@ def test_an_epoch_of_some_rows_is_fed_as_the_plan_says(
     data_server = start(plan)
     for at in (make_pass(epoch=1), make_pass(epoch=2, first_step=2)):
         assert read(readers, plan, at, data_server) == expected(plan, at)
+    ray.kill(data_server)
 
 
 USERS: list[JsonValue] = [
@@ -1176,6 +1177,7 @@ def test_groups_are_made_once_and_gone_on_with(
     made = ray.get(cast("Any", data_server).cached.remote("train"), timeout=SECONDS)
     told = describe(plan, made.counts)
     assert told
+    ray.kill(data_server)
 
     ids = grouped_rows(plan)["id"].tolist()
     assert [
@@ -1189,6 +1191,7 @@ def test_groups_are_made_once_and_gone_on_with(
     rest = read(readers, plans["train"], replace(at, first_step=4, group=1), data_server)
     assert rest == [rows[4:] for rows in whole]
     assert not (tmp_path / "2").exists()
+    ray.kill(data_server)
 
 
 def ids_in(row: Row) -> list[int]:
@@ -1213,6 +1216,7 @@ def test_a_class_is_made_once_in_each_of_few_processes(
 
     assert {built for _, built in seen} == {1.0}
     assert len(seen) <= 4  # three fragments, three epochs, two CPUs
+    ray.kill(data_server)
 
 
 def test_each_task_is_given_what_the_spec_says(
@@ -1228,6 +1232,7 @@ def test_each_task_is_given_what_the_spec_says(
     assert {tuple(value) for rank in rows for _, x, _ in rank for value in cast("Any", x)} == {
         (2.0, 100.0 * 2**20)
     }
+    ray.kill(data_server)
 
 
 @pytest.mark.parametrize("mode", ["none", "local"])
@@ -1241,6 +1246,7 @@ def test_a_dataset_larger_than_the_object_store_streams(
         reader.count.remote(plan, at, data_server, rank) for rank, reader in enumerate(readers)
     ]
     assert ray.get(counts, timeout=SECONDS) == [16384, 16384]
+    ray.kill(data_server)
 
 
 @dataclass(frozen=True)
@@ -1282,6 +1288,7 @@ def test_what_fails_in_ray_data_is_told_to_a_rank_with_the_users_frames_only(
     found = FRAME.finditer(users_traceback(caught.value))
     files = [(Path(frame["file"]), frame["name"]) for frame in found]
     assert tuple(name for file, name in files if file != Path(__file__)) == case.frames
+    ray.kill(data_server)
 
 
 class Counting:
@@ -1326,6 +1333,7 @@ def test_bad_rows_are_left_out_of_a_stream_until_they_are_too_many(
         else:
             with pytest.raises(DataError, match="12 rows of about 81 are bad, more than"):
                 list(feed.columns(make_pass("exact", world_size=1)))
+        ray.kill(data_server)
 
 
 class TellingFeeder(DataServer):
