@@ -71,6 +71,11 @@ def write_watched(folder: Path, **changes: JsonValue) -> Path:
     return write_run(folder, "test", **spec)
 
 
+def with_workers(count: int) -> list[str]:
+    """Return the words that change the number of workers."""
+    return ["--set", f"spec.workers.count={count}"]
+
+
 def take_notes(file: Path) -> list[dict[str, JsonValue]]:
     """Return and remove what the workers of the last attempt noted."""
     notes = sorted((file.parent / "notes").glob("*.json"))
@@ -134,8 +139,8 @@ def test_stopped_runs_go_on_at_that_very_step_on_any_number_of_workers(
             noted = json.loads(note.read_text())["rows"]
             seen.update((epoch, row) for epoch, rows in noted for row in rows)
 
-    # One worker, Ctrl-C; meanwhile a second driver.
-    first = start("run", str(file), environment=mark.environment | reached)
+    # Two workers, Ctrl-C; meanwhile a second driver.
+    first = start("run", str(file), *with_workers(2), environment=mark.environment | reached)
     wait_for_step(file, 3)
     hold = tmp_path / "notes" / "hold"
     hold.touch()  # however long the second one takes
@@ -154,9 +159,8 @@ def test_stopped_runs_go_on_at_that_very_step_on_any_number_of_workers(
     at_first = assert_stopped(file, output, "Interrupted", storage)
     assert mark.left_over() == []
 
-    # Two workers go on in the same epoch, SIGTERM to all of the group, Ray is none of.
-    more = ("--set", "spec.workers.count=2")
-    third = start("run", str(file), *more, environment=mark.environment | reached)
+    # Three workers go on in the same epoch, SIGTERM to all of the group, Ray is none of.
+    third = start("run", str(file), *with_workers(3), environment=mark.environment | reached)
     wait_for_step(file, at_first + 3, attempt=2)
     signal_group(third, signal.SIGTERM)
     output = finish(third)
