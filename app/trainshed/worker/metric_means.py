@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, SupportsFloat
 
@@ -13,12 +12,11 @@ import torch
 from trainshed.worker.device_reads import fetch
 
 if TYPE_CHECKING:
-    from trainshed.worker.device_reads import Fetched
+    from trainshed.worker.device_reads import Fetch, Fetched
     from trainshed.worker.step_sync import Control
 
 # Number of device tensors to keep before they are summed.
 _MOST_KEPT = 256
-Fetch = Callable[[torch.Tensor], "Fetched"]
 
 
 @dataclass
