@@ -46,7 +46,7 @@ def _read_group(group: JsonObject, *, autoscaling: bool) -> GroupView:
     limits = offer or Room("", 0.0, 0.0, math.inf)
     return GroupView(
         name,
-        _as_told(replace(limits, group=name if label is None else str(label)), said),
+        _with_amounts(replace(limits, group=name if label is None else str(label)), said),
         min(max(0, count), _MOST_PODS) if isinstance(count, int) else 0,
         labelled=label is not None,
         offer=offer,
@@ -73,11 +73,11 @@ def read_offer(container: JsonObject, start: str = "") -> Room | None:
         next((amount for amount in gpus if amount), 0.0),
         math.inf if limit is None else float(math.ceil(limit)),
     )
-    return _as_told(limits, said)
+    return _with_amounts(limits, said)
 
 
-def _as_told(limits: Room, said: JsonObject) -> Room:
-    """Return what Ray is told that a node has, and else its limits.
+def _with_amounts(limits: Room, said: JsonObject) -> Room:
+    """Return the amounts that are said for Ray, and for what is not said the limits.
 
     What is no number counts as not said: KubeRay leaves `num-cpus: $CPUS` to the shell of the
     container, and where nothing is said it writes the container's limits itself.
