@@ -66,7 +66,7 @@ class JobsApi:
 
         None if the head does not answer in time.
         """
-        answer = await self._ask("GET", namespace, cluster, job_id, seconds, _MAX_JOB_BYTES)
+        answer = await self._ask("GET", namespace, cluster, job_id, seconds)
         if answer and answer.status == _NOT_FOUND:
             return True
         said = _parse(answer.body) if answer and answer.status == _OK and answer.is_whole else None
@@ -74,7 +74,7 @@ class JobsApi:
 
     async def stop(self, namespace: str, cluster: str, job_id: str, seconds: float) -> None:
         """Have Ray stop the job, as far as the head answers in time."""
-        await self._ask("POST", namespace, cluster, f"{job_id}/stop", seconds, _MAX_JOB_BYTES)
+        await self._ask("POST", namespace, cluster, f"{job_id}/stop", seconds)
 
     async def read_log(
         self, namespace: str, cluster: str, job_id: str, seconds: float
@@ -93,7 +93,7 @@ class JobsApi:
         cluster: str,
         path: str,
         seconds: float,
-        most: int,
+        most: int = _MAX_JOB_BYTES,
     ) -> _Answer | None:
         """Return the answer, and of its body the end; None where there is none in time.
 
