@@ -12,7 +12,7 @@ from tests.kuberay.podplan import PodPlan, plan_pods
 from tests.kuberay.rayresources import RayCluster
 from tests.kuberay.resources import Manifest, Pod, Service
 from tests.kuberay.services import render_head_service, render_token_secret
-from tests.kuberay.settings import Settings, now
+from tests.kuberay.settings import Settings
 from tests.kuberay.validation import cluster_fault
 
 _IDLE_SECONDS = 300.0
@@ -24,6 +24,7 @@ class ClusterReconciler:
 
     def __init__(self, api: KubeApi, clusters: Mirror, settings: Settings) -> None:
         self._api, self._clusters, self._settings = api, clusters, settings
+        self._now = settings.now
 
     async def reconcile(self, key: Key) -> float | None:
         """Do what a look at the cluster shows; return when to look again."""
@@ -34,7 +35,7 @@ class ClusterReconciler:
         if cluster.spec.managed_by not in _OURS:
             return None
         if fault := cluster_fault(cluster):
-            await tell(self._api, cluster, *fault, now())
+            await tell(self._api, cluster, *fault, self._now())
             return None
         if cluster.metadata.deletion_timestamp is not None:
             return None  # its owner references do the rest
@@ -65,16 +66,16 @@ class ClusterReconciler:
         name = head_service_name(cluster.name)
         if await self._api.get(SERVICES, cluster.namespace, name) is None:
             await self._api.create(SERVICES, cluster.namespace, render_head_service(cluster))
-            await tell(self._api, cluster, "CreatedService", f"Created service {name}", now())
+            await tell(self._api, cluster, "CreatedService", f"Created service {name}", self._now())
 
     async def _execute(self, cluster: RayCluster, plan: PodPlan) -> str:
         for pod, why in plan.delete:
             await self._api.delete(PODS, cluster.namespace, pod.name)
-            await tell(self._api, cluster, f"Deleted{_kind(pod)}Pod", why, now())
+            await tell(self._api, cluster, f"Deleted{_kind(pod)}Pod", why, self._now())
         for pod in plan.create:
             made = await self._create(cluster, pod)
             text = f"Created {_kind(pod).lower()} Pod {cluster.namespace}/{made.name}"
-            await tell(self._api, cluster, f"Created{_kind(pod)}Pod", text, now())
+            await tell(self._api, cluster, f"Created{_kind(pod)}Pod", text, self._now())
         return plan.failure
 
     async def _create(self, cluster: RayCluster, pod: Pod) -> Pod:
@@ -82,7 +83,7 @@ class ClusterReconciler:
             made = await self._api.create(PODS, cluster.namespace, pod.manifest())
         except ApiError as error:
             text = f"Failed to create {_kind(pod).lower()} Pod, {error}"
-            await tell(self._api, cluster, f"FailedToCreate{_kind(pod)}Pod", text, now())
+            await tell(self._api, cluster, f"FailedToCreate{_kind(pod)}Pod", text, self._now())
             raise
         return Pod.model_validate(made)
 
@@ -96,7 +97,7 @@ class ClusterReconciler:
         found = await self._api.get(SERVICES, cluster.namespace, name)
         service = Service.model_validate(found) if found else None
         pods = await self._pods(cluster)
-        status = compute_status(cluster, pods, service, failed=failed, now=now())
+        status = compute_status(cluster, pods, service, failed=failed, now=self._now())
         if not is_worth_writing(cluster.status, status):
             return False
         body = {**manifest, "status": status.manifest()}

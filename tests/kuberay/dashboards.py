@@ -44,6 +44,8 @@ class Dashboards:
         """The driver of each submission; tests may change it at any time."""
         self.submitted: list[Submitted] = []
         """All jobs that any head took, in order."""
+        self.num_looks = 0
+        """How often any head was asked how a job does."""
         self._setup_seconds = setup_seconds
         self._heads: dict[tuple[str, str], _Head] = {}
         # Not 0: to aiohttp that means to wait for every handler, however long.
@@ -106,13 +108,17 @@ class Dashboards:
                 web.get("/{namespace}/{cluster}/api/version", _version),
                 web.get("/{namespace}/{cluster}/api/jobs/", _list),
                 web.post("/{namespace}/{cluster}/api/jobs/", _submit),
-                web.get("/{namespace}/{cluster}" + _JOB_PATH, _get),
+                web.get("/{namespace}/{cluster}" + _JOB_PATH, self._get),
                 web.delete("/{namespace}/{cluster}" + _JOB_PATH, _delete),
                 web.post("/{namespace}/{cluster}" + _JOB_PATH + "/stop", _stop),
                 web.get("/{namespace}/{cluster}" + _JOB_PATH + "/logs", _logs),
             ]
         )
         return cluster
+
+    async def _get(self, request: web.Request) -> web.Response:
+        self.num_looks += 1
+        return web.json_response(_job(request).details())
 
     @web.middleware
     async def _find_head(self, request: web.Request, handler: _Answer) -> web.StreamResponse:
@@ -165,10 +171,6 @@ async def _submit(request: web.Request) -> web.Response:
     except AlreadyExistsError:
         return web.Response(status=500, text=traceback.format_exc())
     return web.json_response({"job_id": name, "submission_id": name})
-
-
-async def _get(request: web.Request) -> web.Response:
-    return web.json_response(_job(request).details())
 
 
 async def _delete(request: web.Request) -> web.Response:

@@ -7,13 +7,17 @@ from tests.kuberay.jobs_api import Driver, LiveJob
 STOPPED_BY_SIGTERM = 143
 
 
-def finish(*lines: str, exit_code: int = 0) -> Driver:
-    """Return a driver that prints the lines and ends with that code."""
+def finish(*lines: str, exit_code: int = 0, after_seconds: float = 0.0) -> Driver:
+    """Return a driver that prints the lines and ends with that code; a stop ends it at once."""
 
     async def drive(job: LiveJob) -> int:
         for line in lines:
             job.log(line)
-        return exit_code
+        try:
+            await asyncio.wait_for(job.stop_requested.wait(), after_seconds)
+        except TimeoutError:
+            return exit_code
+        return STOPPED_BY_SIGTERM
 
     return drive
 

@@ -18,7 +18,7 @@ from tests.kuberay.raydashboard import Dashboard
 from tests.kuberay.rayresources import RayCluster, RayJob
 from tests.kuberay.resources import Manifest
 from tests.kuberay.services import job_owner, render_job_service
-from tests.kuberay.settings import Settings, now
+from tests.kuberay.settings import Settings
 
 
 class JobClusters:
@@ -29,6 +29,7 @@ class JobClusters:
     ) -> None:
         self._api, self._clusters = api, clusters
         self._http, self._settings = http, settings
+        self._now = settings.now
 
     async def find_or_make_cluster(self, job: RayJob, manifest: Manifest) -> RayCluster:
         """Return the cluster that the job runs on; one that is selected must be there."""
@@ -41,12 +42,12 @@ class JobClusters:
         if job.selects_cluster:
             text = f"RayCluster {job.namespace}/{name} set in the clusterSelector is not found."
             text += " It must be created manually"
-            await tell(self._api, job, "RayClusterNotFound", text, now())
+            await tell(self._api, job, "RayClusterNotFound", text, self._now())
             raise TryAgainError(text)
         made = await self._api.create(CLUSTERS, job.namespace, _cluster_manifest(job, manifest))
         self._clusters.note(made)
         text = f"Created RayCluster {job.namespace}/{name}"
-        await tell(self._api, job, "CreatedRayCluster", text, now())
+        await tell(self._api, job, "CreatedRayCluster", text, self._now())
         return RayCluster.model_validate(made)
 
     async def ensure_service(self, job: RayJob, cluster: RayCluster) -> None:
@@ -56,7 +57,7 @@ class JobClusters:
         if found is None:
             await self._api.create(SERVICES, job.namespace, wanted)
             text = f"Created the service {job.namespace}/{name}"
-            await tell(self._api, job, "CreatedService", text, now())
+            await tell(self._api, job, "CreatedService", text, self._now())
             return
         here, there = found.get("spec"), wanted.get("spec")
         if not isinstance(here, dict) or not isinstance(there, dict):
@@ -94,7 +95,7 @@ class JobClusters:
         if RayCluster.model_validate(found).metadata.deletion_timestamp is None:
             await self._api.delete(CLUSTERS, job.namespace, name)
             text = f"Deleted cluster {job.namespace}/{name}"
-            await tell(self._api, job, "DeletedRayCluster", text, now())
+            await tell(self._api, job, "DeletedRayCluster", text, self._now())
         return False
 
 

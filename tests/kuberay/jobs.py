@@ -36,7 +36,7 @@ from tests.kuberay.names import (
 from tests.kuberay.raydashboard import TERMINAL, DashboardError
 from tests.kuberay.rayresources import RayCluster, RayJob
 from tests.kuberay.resources import Manifest
-from tests.kuberay.settings import Settings, now
+from tests.kuberay.settings import Settings
 from tests.kuberay.validation import job_fault
 
 _LOG = logging.getLogger(__name__)
@@ -50,6 +50,7 @@ class JobReconciler:
         self, api: KubeApi, jobs: Mirror, clusters: Mirror, http: ClientSession, settings: Settings
     ) -> None:
         self._api, self._jobs, self._settings = api, jobs, settings
+        self._now = settings.now
         self._clusters = JobClusters(api, clusters, http, settings)
 
     async def reconcile(self, key: Key) -> float | None:
@@ -65,7 +66,7 @@ class JobReconciler:
         old = job.status.model_copy(deep=True)
         fault = job_fault(job)
         if fault:
-            await tell(self._api, job, fault[0], fault[1], now())
+            await tell(self._api, job, fault[0], fault[1], self._now())
             refuse(job, fault[1])
         elif old.job_deployment_status in OVER:
             return await self._clean_up(job)
@@ -84,16 +85,16 @@ class JobReconciler:
         """Take the step that the job's state asks for."""
         match job.status.job_deployment_status:
             case "":
-                begin(job, "".join(random.choices(string.ascii_lowercase, k=5)), now())
+                begin(job, "".join(random.choices(string.ascii_lowercase, k=5)), self._now())
             case "Initializing":
-                if not suspend_if_asked(job) and not fail_past_deadline(job, now()):
+                if not suspend_if_asked(job) and not fail_past_deadline(job, self._now()):
                     await self._initialize(job, manifest)
             case "Running":
                 timeout = self._settings.status_check_timeout_seconds
                 if not (
                     suspend_if_asked(job)
-                    or fail_past_deadline(job, now())
-                    or fail_unanswered(job, timeout, now())
+                    or fail_past_deadline(job, self._now())
+                    or fail_unanswered(job, timeout, self._now())
                 ):
                     await self._follow(job, manifest)
             case "Suspending":
@@ -132,7 +133,7 @@ class JobReconciler:
         except DashboardError as error:
             _LOG.info("status check of %s: %s", job.name, error)
             if job.status.job_status_check_failure_start_time is None:
-                job.status.job_status_check_failure_start_time = now()
+                job.status.job_status_check_failure_start_time = self._now()
             return
         if info is not None:
             take_job_info(job, info, cluster.status)
@@ -141,7 +142,7 @@ class JobReconciler:
         end = job.status.end_time
         if job.selects_cluster or not job.spec.shutdown_after_job_finishes or end is None:
             return None
-        left = job.spec.ttl_seconds_after_finished - (now() - end).total_seconds()
+        left = job.spec.ttl_seconds_after_finished - (self._now() - end).total_seconds()
         if left > 0:
             return left
         await self._clusters.delete_cluster(job)
@@ -177,7 +178,7 @@ class JobReconciler:
 
     async def _write_status(self, job: RayJob, manifest: Manifest) -> None:
         if job.status.job_deployment_status in OVER:
-            job.status.end_time = now()
+            job.status.end_time = self._now()
         body = {**manifest, "status": job.status.manifest()}
         written = await self._api.replace(JOBS, job.namespace, job.name, body, part="status")
         self._jobs.note(written)

@@ -4,6 +4,7 @@ It also plays the scheduler, and it starts and ends the heads of `Dashboards` wi
 of the head Pods: each container of a head is a head of its own, with a memory of its own.
 """
 
+import asyncio
 import base64
 import itertools
 import logging
@@ -31,10 +32,14 @@ class Kubelet:
         api: KubeApi,
         namespace: str | None,
         dashboards: Dashboards | None = None,
+        *,
+        start_seconds: float = 0.0,
     ) -> None:
         self._api, self._dashboards = api, dashboards
+        self._start_seconds = start_seconds
         self._held: tuple[str, str] | None = None
         self._addresses = itertools.count(1)
+        self._due: dict[Key, float] = {}
         self._heads: dict[Key, tuple[str, str]] = {}  # Pod -> (cluster, identity)
         self._queue = WorkQueue(self._reconcile)
         self._pods = Mirror(api, PODS, namespace, self._changed)
@@ -63,6 +68,7 @@ class Kubelet:
     async def _reconcile(self, key: Key) -> float | None:
         manifest = self._pods.get(key)
         if manifest is None:
+            self._due.pop(key, None)
             await self._end_head(key)
             return None
         pod = Pod.model_validate(manifest)
@@ -75,6 +81,10 @@ class Kubelet:
         if not pod.spec.node_name:
             await self._schedule(pod)
             return None
+        now = asyncio.get_running_loop().time()
+        due = self._due.setdefault(key, now + self._start_seconds)
+        if now < due:
+            return due - now
         await self._start(pod)
         return None
 

@@ -15,8 +15,10 @@ from tests.kuberay.settings import Settings
 from tests.kuberay.workqueue import WorkQueue
 
 
-async def run_operator(api: KubeApi, settings: Settings) -> None:
-    """Play KubeRay's operator until cancelled."""
+async def run_operator(
+    api: KubeApi, settings: Settings, *, started: asyncio.Event | None = None
+) -> None:
+    """Play KubeRay's operator until cancelled; `started` is set when all is known that is there."""
     timeout = ClientTimeout(total=settings.dashboard_timeout_seconds)
     async with ClientSession(timeout=timeout) as http, asyncio.TaskGroup() as tasks:
 
@@ -45,6 +47,8 @@ async def run_operator(api: KubeApi, settings: Settings) -> None:
         for queue in (cluster_queue, job_queue):
             for _ in range(settings.concurrency):
                 tasks.create_task(queue.work())
+        if started is not None:
+            started.set()
 
 
 def _wake_owner(queue: WorkQueue, manifest: Manifest, kind: str) -> None:

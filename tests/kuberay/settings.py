@@ -1,5 +1,6 @@
 """What the stand-in can be told."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -27,3 +28,5 @@ class Settings:
     dashboard_timeout_seconds: float = 2
     concurrency: int = 1
     """Objects of one kind that are worked on at a time."""
+    now: Callable[[], datetime] = now
+    """What deadlines are counted by."""
