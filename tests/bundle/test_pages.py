@@ -22,7 +22,6 @@ from hack.commands import COMMANDS
 from tests.builders import make_document
 from tests.bundle.repository import ROOT
 from trainshed.cli.main import cli
-from trainshed.failures import RULES
 from trainshed_api import names
 from trainshed_api.status import ConditionType, Phase
 from trainshed_api.syntax import parse_python
@@ -142,13 +141,6 @@ def test_texts_name_commands_and_options_that_exist(page: Path) -> None:
     for code in re.findall(r"`trainshed ([a-z][^`]*)`", page.read_text("utf-8").replace("\n", " ")):
         with contextlib.suppress(click.BadParameter):  # a text may leave out FILE, or say NAME
             parse(shlex.split(code))
-
-
-def test_troubleshooting_has_the_message_of_each_kind_of_failure() -> None:
-    page = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
-    messages = {re.split(r"\.| \(", rule.says)[0] for rule in RULES.values() if rule.says}
-
-    assert {message for message in messages if f"| {message} |" not in page} == set()
 
 
 def test_pages_name_all_conditions_metrics_variables_and_exit_codes() -> None:

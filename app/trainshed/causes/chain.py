@@ -83,12 +83,14 @@ class Diagnosis:
 
     @property
     def page(self) -> str:
-        """Return the address of the page about the cause; empty if nothing broke or waits."""
+        """Return the address of the section about the cause; empty if nothing broke or waits."""
         if not self.culprits:
             return ""
-        texts = (rule.says for rule in RULES.values() if rule.says)
-        is_listed = _LISTED_ERROR.search(self.cause) or any(each in self.cause for each in texts)
-        return f"{PAGE}#{MESSAGES if is_listed else CAUSES}"
+        first = self.culprits[0]
+        kind = kind_of(first.says)
+        error = _LISTED_ERROR.search(first.says)
+        title = title_of(RULES[kind].says) if kind else error[0] if error else first.name
+        return f"{PAGE}#{title.lower().replace(' ', '-')}"
 
     @property
     def next(self) -> str:
@@ -99,9 +101,9 @@ class Diagnosis:
         return self.commands.get("", "")
 
 
-# Where the documentation explains causes, and which errors it lists by name.
+# Where the documentation has a section for each kind of failure, for the errors that it lists by
+# name, and for each link.
 PAGE = "https://trainshed.github.io/trainshed/troubleshooting/"
-CAUSES, MESSAGES = "causes-and-remedies", "messages-of-a-failed-attempt"
 _LISTED_ERROR = re.compile(
     r"\b(NonFiniteLoss|UnsupportedWrapper|UnsavableState|OtherParameters)Error\b"
 )
@@ -145,11 +147,20 @@ _ERRORS = (_ERROR_LINE, re.compile(r"[Kk]illed"))
 _SHOWN_LINES = 6
 
 
+def kind_of(message: str) -> Kind | None:
+    """Return the kind of failure whose text a message has; None if it has none."""
+    return next((kind for kind, rule in RULES.items() if rule.says and rule.says in message), None)
+
+
+def title_of(says: str) -> str:
+    """Return the title of the section about the text of a kind of failure: its first sentence."""
+    return re.split(r"\.| \(", says)[0]
+
+
 def broken_link(message: str) -> LinkName:
     """Return the link that the message of a failed attempt is about."""
-    for kind, rule in RULES.items():
-        if rule.says and rule.says in message:
-            return _LINKS[kind]
+    if kind := kind_of(message):
+        return _LINKS[kind]
     return next((name for name, words in _WORDS if words.search(message)), "training")
 
 
