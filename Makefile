@@ -136,6 +136,7 @@ generate: setup ## Write generated files again: CRD, chart's README, manifests, 
 	@$(BIN)/python -m hack.chart
 	@$(BIN)/python -m hack.messages
 	@$(BIN)/python -m hack.commands
+	@$(BIN)/python -m hack.json_output
 	@$(BIN)/python -m trainshed_api.reference > docs/trainingrun.md
 	@$(BIN)/python -m trainshed.programs.reference > docs/programs.md
 
