@@ -17,9 +17,11 @@ from tests.bundle.test_pages import PAGES, blocks_of, commands_in
 from trainshed.cli.main import cli
 from trainshed_api.reference import iterate_fields
 from trainshed_api.shape import Shape, training_run_shape
-from trainshed_api.status import ConditionType
+from trainshed_api.status import ConditionType, Phase
+from trainshed_controller.project import REFUSED
 
 CHART_PAGE = CHART / "README.md"
+CONTROLLER_PAGE = ROOT / "docs" / "controller.md"
 TEXTS = [page.read_text("utf-8") for page in PAGES]
 # They remain for one release, or do what another command does.
 EARLIER = {"trainshed data digits", "trainshed list", "trainshed status"}
@@ -149,17 +151,20 @@ def test_the_page_of_the_chart_shows_values_that_exist() -> None:
     assert shown - known == set()
 
 
-def test_every_metric_is_queried_and_every_condition_has_an_example() -> None:
-    page = ROOT / "docs" / "controller.md"
+def test_every_metric_is_in_a_query() -> None:
     source = (ROOT / "controller" / "trainshed_controller" / "metrics.py").read_text()
-    [queries] = blocks_of(page, "promql")
-    conditions = re.findall(
-        r"^\| `(\w+)` \| .* \| `(?:True|False)`", page.read_text(), re.MULTILINE
-    )
+    [queries] = blocks_of(CONTROLLER_PAGE, "promql")
 
-    metrics = set(re.findall(METRIC, source))
-    assert {name for name in metrics if name not in queries} == set()
+    assert {name for name in re.findall(METRIC, source) if name not in queries} == set()
+
+
+def test_every_condition_and_every_event_has_an_example() -> None:
+    text = CONTROLLER_PAGE.read_text("utf-8")
+    conditions = re.findall(r"^\| `(\w+)` \| .* \| `(?:True|False)`", text, re.MULTILINE)
+    events = re.findall(r"^\| `(\w+)` \| (?:Normal|Warning) \| \w", text, re.MULTILINE)
+
     assert set(conditions) == set(get_args(ConditionType))
+    assert set(events) == {*get_args(Phase), REFUSED}
 
 
 def test_the_search_finds_the_last_part_of_a_path() -> None:
