@@ -19,7 +19,8 @@ _PIPE = r"\|"  # in a cell of a table
 _HEAD = """# All commands and options
 
 Generated from the commands by `python -m hack.commands`; do not edit. [Command line](cli.md)
-explains them by task, with exit codes and environment variables.
+explains them by task, with exit codes and environment variables. In the search of the site leave
+out the dashes of an option: `rows-per-file`.
 
 ## Shell completion
 
