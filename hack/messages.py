@@ -33,7 +33,6 @@ def render_messages() -> str:
 
 def _texts(tree: ast.Module) -> Iterator[str]:
     """Yield the texts of a module in the order of its lines."""
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     pending: list[ast.AST] = [tree]
     while pending:
         node = pending.pop()
@@ -41,8 +40,10 @@ def _texts(tree: ast.Module) -> Iterator[str]:
             yield f"{node.name} --help: {_on_one_line(ast.get_docstring(node) or '')}"
         if isinstance(node, ast.keyword) and node.arg == "description":
             continue
+        if isinstance(node, ast.Expr) and _template(node.value) is not None:  # a docstring
+            continue
         if (template := _template(node)) is not None:
-            if id(node) not in docstrings and _THREE_WORDS.search(template):
+            if _THREE_WORDS.search(template):
                 yield _on_one_line(template)
             continue
         pending.extend(reversed(list(ast.iter_child_nodes(node))))
