@@ -26,6 +26,7 @@ Kind = Literal[
     "data",
     "slice",
     "memory",
+    "shared",
     "killed",
     "full",
     "scratch",
@@ -68,6 +69,7 @@ RULES: Mapping[Kind, FailureHandling] = {
     ),
     # The same allocation would only fail again; another attempt may find another neighbour.
     "memory": FailureHandling(OUT_OF_MEMORY, 0),
+    "shared": FailureHandling(OUT_OF_MEMORY, 0, "shared memory ran out"),
     "killed": FailureHandling(OUT_OF_MEMORY, None, "a node ran out of memory"),
     # Room comes in minutes, if at all: the pauses between attempts are for that.
     "full": FailureHandling(INFRASTRUCTURE, 0, "the storage is full"),
@@ -216,6 +218,8 @@ _MEMORY = re.compile(
     r"CUDA( error:|)? out of memory|Cuda failure \d* ?'out of memory'|CUBLAS_STATUS_ALLOC_FAILED"
     r"|DefaultCPUAllocator: (can't allocate|not enough) memory"
 )
+# The words of NCCL and of PyTorch's DataLoader when /dev/shm is full.
+_SHARED = re.compile(r"shared memory segment|out of shared memory")
 # How Ray says that its memory monitor ended a process.
 _KILLED = re.compile(r"ray\.exceptions\.OutOfMemoryError|running low on memory")
 # A connection that timed out is that of a machine that is gone; a wait that did may be anybody's.
@@ -304,6 +308,7 @@ _WORDS: Mapping[Kind, re.Pattern[str]] = {
     "code": _USERS_KERNEL,
     "gpu": _GPU,
     "memory": _MEMORY,
+    "shared": _SHARED,
     "killed": _KILLED,
 }
 

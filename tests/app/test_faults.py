@@ -122,6 +122,20 @@ CASES: dict[str, tuple[Exception, Kind | None]] = {
         distributed.DistBackendError("unhandled cuda error, Cuda failure 2 'out of memory'"),
         "memory",
     ),
+    "NCCL without shared memory": (
+        distributed.DistBackendError(
+            "NCCL error in: ProcessGroupNCCL.cpp:1970, unhandled system error\nLast error:\n"
+            "Error while creating shared memory segment /dev/shm/nccl-WU88OE (size 9637888)"
+        ),
+        "shared",
+    ),
+    "a DataLoader without shared memory": (
+        RuntimeError(
+            "DataLoader worker (pid 7) is killed by signal: Bus error. It is possible that "
+            "dataloader's workers are out of shared memory."
+        ),
+        "shared",
+    ),
     "a tensor that is too large": (
         RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 8 bytes"),
         "memory",

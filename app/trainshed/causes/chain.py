@@ -112,6 +112,7 @@ _LINKS: Mapping[Kind, LinkName] = {
     "data": "data",
     "slice": "training",
     "memory": "workers",
+    "shared": "workers",
     "killed": "workers",
     "full": "driver",
     "scratch": "driver",

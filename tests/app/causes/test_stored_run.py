@@ -124,6 +124,11 @@ FAILURES = {
     "a full object store": Failure(
         "ObjectStoreFullError: Failed to put object in object store", "workers", SMALLER
     ),
+    "a shared memory that is too small": Failure(
+        "shared memory ran out: DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970",
+        "workers",
+        AGAIN,
+    ),
     "a corrupt file": Failure(
         "DataError: /data/part-2.parquet: row groups 3 to 4 cannot be read (worker 0, step 9)",
         "data",
@@ -301,6 +306,11 @@ FILES = {
         make_users_spec(train="nowhere:train"),
         "file",
         "spec.train: got nowhere:train; expected a module",
+    ),
+    "no GPU on this machine": (
+        make_users_spec(workers={"resources": {"gpu": 1}}),
+        "file",
+        "spec.workers.resources.gpu: got 1",
     ),
     "data that are missing": (
         make_users_spec(data=make_users_data("no/rows")),
