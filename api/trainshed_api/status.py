@@ -71,6 +71,8 @@ def _text(value: object) -> object:
 
 # How Ray begins a message that has the end of a driver's log.
 _RAY_LOG = "last available logs"
+# How it begins what it says of packages that cannot be installed; pip's answer is at the end.
+_NO_ENVIRONMENT = "Failed to set up runtime environment."
 
 
 def first_sentence(message: str) -> str:
@@ -78,6 +80,8 @@ def first_sentence(message: str) -> str:
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     if not lines:
         return ""
+    if lines[0].endswith(_NO_ENVIRONMENT):
+        return lines[0].replace(_NO_ENVIRONMENT, lines[-1])
     is_log = _RAY_LOG in lines[0] or lines[0].startswith("...")
     return lines[-1] if is_log else lines[0]
 

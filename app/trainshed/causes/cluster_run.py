@@ -34,10 +34,9 @@ if TYPE_CHECKING:
     from trainshed_api.status import AttemptStatus
 
 WORKLOAD = "workloads.kueue.x-k8s.io"
-# How KubeRay's events quote an answer of Ray that refuses its token.
-_TOKEN = re.compile(r"\b40[13]\b|[Uu]na?uth(orized|enticated)|[Ii]nvalid token")
 _MOST_EVENTS, _MOST_LOG_LINES = 6, 300
-# An object that is deleted for longer waits for a finalizer; a new run is handled sooner.
+# An object that is deleted for longer waits for a finalizer; a new run is handled sooner, and a Ray
+# head that has just started answers sooner.
 _SOON_SECONDS = 60.0
 # Reasons of Progressing in the queue that do not pass by themselves, and of Pods that do not start.
 _NEVER = ("ExceedsCluster", "NoSuchCluster", "ClusterNotShared", "NoSuchClass")
@@ -58,6 +57,8 @@ _REASONS: Mapping[str, LinkName] = {
     "Preempted": "head",
     "RayJobRefused": "RayJob",
     "RayJobDeleted": "RayJob",
+    "JobStatusCheckTimeoutExceeded": "RayJob",
+    "RuntimeEnvFailed": "file",
     "StoppedOutside": "RayJob",
     "ProvisioningDeadlineExceeded": "workers",
     "DriverKilled": "driver",
@@ -130,10 +131,27 @@ class ClusterRun:
         """Return the states of its Pods; without what a Pod recovered from before this attempt."""
         created = text(as_object(self.job.get("metadata")), "creationTimestamp")
         began = datetime.fromisoformat(created).timestamp() if created else 0.0
-        pods = (read_pod(raw, self.events, self.now) for raw in self.pods)
+        pods = [read_pod(raw, self.warnings, self.now) for raw in self.pods]
+        has_head = any(pod.is_head and pod.is_ready for pod in pods)
         return [
-            pod.healthy if pod.is_ready and pod.time and pod.time < began else pod for pod in pods
+            pod.healthy
+            if (pod.is_ready and pod.time and pod.time < began)
+            or (pod.waits_for_head and not has_head)
+            else pod
+            for pod in pods
         ]
+
+    @cached_property
+    def warnings(self) -> list[JsonObject]:
+        """Return the events of its objects, the oldest first."""
+        named = (self.run, self.job, self.cluster, *self.pods)
+        uids = {text(as_object(each.get("metadata")), "uid") for each in named} - {""}
+        mine = (
+            event
+            for event in self.events
+            if text(as_object(event.get("involvedObject")), "uid") in uids
+        )
+        return sorted(mine, key=_last_time)
 
 
 def read(kubectl: Kubectl, name: str) -> ClusterRun:
@@ -314,7 +332,9 @@ def _of_pods(name: LinkName, pods: Sequence[PodState], found: ClusterRun) -> Lin
         )
         state: LinkState = "waiting" if first.is_waiting else "failed"
         return Link(name, state, first.trouble, evidence, first.time)
-    if name == "workers" and (says := _refused_pods(found)):
+    # KubeRay creates the Pod of the head before those of workers.
+    is_first = "pods" not in found.unread and not any(pod.is_head for pod in found.states)
+    if name == ("head" if is_first else "workers") and (says := _refused_pods(found)):
         return Link(name, "failed", says)
     if "pods" in found.unread:
         return Link(name, "unknown", found.unread["pods"])
@@ -380,10 +400,8 @@ def _job(found: ClusterRun) -> Link:
         return Link("RayJob", "failed", found.progressing.message)
     if waits := _deleted(found.job, found.now) or _deleted(found.cluster, found.now):
         return Link("RayJob", "waiting", waits)
-    refused = [event for event in _warnings(found) if _refuses_token(event)]
-    if refused and attempt and not attempt.start_time and found.status.phase != "Succeeded":
-        said = text(refused[-1], "message")
-        return Link("RayJob", "failed", f"Ray refuses the token that KubeRay sends: {said}")
+    if attempt and not attempt.start_time and (waits := _not_submitted(found)):
+        return Link("RayJob", "waiting", waits)
     if not found.job:
         return Link("RayJob", "unknown", found.unread.get("job", ""))
     if text(status, "jobDeploymentStatus") == "ValidationFailed":
@@ -392,9 +410,24 @@ def _job(found: ClusterRun) -> Link:
     return Link("RayJob", "ok", said)
 
 
-def _refuses_token(event: JsonObject) -> bool:
-    about = text(as_object(event.get("involvedObject")), "kind")
-    return about == "RayJob" and bool(_TOKEN.search(text(event, "message")))
+def _not_submitted(found: ClusterRun) -> str:
+    """Return why KubeRay cannot make the RayCluster, or give the job to its head; else nothing."""
+    refused = [
+        text(event, "message")
+        for event in found.warnings
+        if text(event, "reason") == "FailedToCreateRayCluster"
+    ]
+    if refused and not found.cluster:
+        return refused[-1]
+    since = text(as_object(found.job.get("status")), "jobStatusCheckFailureStartTime")
+    seconds = (found.now - _moment(since, found.now)).total_seconds()
+    if seconds < _SOON_SECONDS or not any(pod.is_head and pod.is_ready for pod in found.states):
+        return ""
+    # KubeRay has no more in its status than since when, and no event.
+    return (
+        f"KubeRay cannot ask Ray for the job for {say_duration(seconds)}: Ray refuses its token, "
+        "or port 8265 of the Ray head does not answer"
+    )
 
 
 def _driver(found: ClusterRun) -> Link:
@@ -437,20 +470,14 @@ def _limit(found: ClusterRun) -> str:
     return f"Nothing is wrong, but {said}" if is_slow else ""
 
 
-def _warnings(found: ClusterRun) -> list[JsonObject]:
-    """Return the events of the run's objects, the oldest first."""
-    named = (found.run, found.job, found.cluster, *found.pods)
-    uids = {text(as_object(each.get("metadata")), "uid") for each in named} - {""}
-    mine = (
-        event
-        for event in found.events
-        if text(as_object(event.get("involvedObject")), "uid") in uids
-    )
-    return sorted(mine, key=lambda event: text(event, "lastTimestamp"))
+def _last_time(event: JsonObject) -> str:
+    """Return when an event was seen last; those of the newer API have other fields."""
+    repeated = text(as_object(event.get("series")), "lastObservedTime")
+    return repeated or text(event, "lastTimestamp") or text(event, "eventTime")
 
 
 def _events(found: ClusterRun) -> Iterator[str]:
-    for event in _warnings(found)[-_MOST_EVENTS:]:
+    for event in found.warnings[-_MOST_EVENTS:]:
         about = as_object(event.get("involvedObject"))
         said = " ".join(text(event, "message").split())
         yield f"{text(about, 'kind')} {text(about, 'name')}: {text(event, 'reason')}: {said}"

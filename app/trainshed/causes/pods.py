@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from trainshed_api.json_object import as_object, objects, text
@@ -38,7 +39,8 @@ class PodState:
         trouble: which Pod it is, and why it does not start, or how its container ended; empty if
             nothing is wrong.
         is_waiting: whether the trouble may pass.
-        time: when the container ended, in seconds since 1970.
+        waits_for_head: whether the trouble is that the Ray head does not answer it.
+        time: when the Pod or its container ended, in seconds since 1970.
         container: that ended.
     """
 
@@ -48,6 +50,7 @@ class PodState:
     is_ready: bool
     trouble: str = ""
     is_waiting: bool = False
+    waits_for_head: bool = False
     time: float | None = None
     container: str = ""
 
@@ -73,18 +76,20 @@ def read_pod(raw: JsonObject, events: Sequence[JsonObject], now: datetime) -> Po
         node=text(spec, "nodeName"),
         is_ready=text(conditions.get("Ready", {}), "status") == "True",
     )
-    if text(status, "reason") == "Evicted":
-        return replace(pod, trouble=f"{pod_title(raw)}: was evicted: {text(status, 'message')}")
+    if text(status, "phase") == "Failed" and (reason := text(status, "reason")):
+        # The kubelet refused or ended it: for pressure, a shutdown, a device that is missing.
+        said = f"{pod_title(raw)}: {reason}: {text(status, 'message')}"
+        when = _seconds(text(conditions.get("Ready", {}), "lastTransitionTime"))
+        return replace(pod, trouble=said, time=when)
     trouble, containers = start_trouble(raw), containers_of(raw)
     if trouble and trouble.reason != "ContainerCrashes":
         return replace(pod, trouble=trouble.message, is_waiting=trouble.reason == "Unschedulable")
     for container in containers:
         ended = last_end(container)
         if ended and ended.get("exitCode") != 0:
-            said, finished = how_ended(raw, container), text(ended, "finishedAt")
-            when = datetime.fromisoformat(finished).timestamp() if finished else None
-            name = text(container, "name")
-            return replace(pod, trouble=f"{pod_title(raw)}: {said}", time=when, container=name)
+            said = f"{pod_title(raw)}: {how_ended(raw, container)}"
+            when, name = _seconds(text(ended, "finishedAt")), text(container, "name")
+            return replace(pod, trouble=said, time=when, container=name)
     if trouble:
         return replace(pod, trouble=trouble.message)
     if pod.is_ready:
@@ -97,24 +102,28 @@ def _not_ready(
 ) -> PodState:
     """Return a Pod that starts; with what holds it up, if that takes long."""
     metadata = as_object(raw.get("metadata"))
-    created = text(metadata, "creationTimestamp")
-    age = (now - datetime.fromisoformat(created)).total_seconds() if created else 0.0
-    if age < _SOON_SECONDS:
+    created = _seconds(text(metadata, "creationTimestamp"))
+    if created is None or now.timestamp() - created < _SOON_SECONDS:
         return pod
     about = [
         " ".join(text(event, "message").split())
         for event in events
         if text(as_object(event.get("involvedObject")), "uid") == text(metadata, "uid")
     ]
-    running = next(
-        (each for each in containers_of(raw) if "running" in as_object(each.get("state"))), {}
-    )
-    if text(running, "name") == _WAITS_FOR_HEAD:
+    states = {text(each, "name"): as_object(each.get("state")) for each in containers_of(raw)}
+    waits_for_head = "running" in states.get(_WAITS_FOR_HEAD, {})
+    if waits_for_head:
         trouble = (
             "cannot reach the Ray head: its DNS name or port 6379 does not answer. A "
             "NetworkPolicy may block it"
         )
     else:
-        trouble = "is not ready"
+        waits = (text(as_object(state.get("waiting")), "reason") for state in states.values())
+        trouble = ": ".join(("is not ready", *islice(filter(None, waits), 1)))
     said = ": ".join((pod_title(raw), trouble, *about[-1:]))
-    return replace(pod, trouble=said, is_waiting=True)
+    return replace(pod, trouble=said, is_waiting=True, waits_for_head=waits_for_head)
+
+
+def _seconds(written: str) -> float | None:
+    """Return a moment as seconds since 1970; None if there is none."""
+    return datetime.fromisoformat(written).timestamp() if written else None

@@ -92,6 +92,11 @@ def make_job(deployment: str = "Running", **metadata: JsonValue) -> JsonObject:
     }
 
 
+def ray_job(**status: JsonValue) -> JsonObject:
+    """Return a RayJob with a status as KubeRay writes it."""
+    return {**make_job(), "status": status}
+
+
 def make_pod(name: str, state: JsonObject | None = None, **fields: JsonValue) -> JsonObject:
     """Return a Pod of the RayCluster; ready if its container has no other state."""
     kind = "head" if "head" in name else "worker"
@@ -142,6 +147,14 @@ def pending(name: str, message: str) -> JsonObject:
     return pod
 
 
+def failed_pod(name: str, reason: str, message: str) -> JsonObject:
+    """Return a Pod that the kubelet refused or ended ten minutes ago."""
+    pod = make_pod(name, phase="Failed", reason=reason, message=message)
+    unready = {**condition("Ready", "False", "PodFailed"), "lastTransitionTime": at(10)}
+    as_object(pod["status"]).update(conditions=[unready], containerStatuses=[])
+    return pod
+
+
 def starting(name: str) -> JsonObject:
     """Return a worker whose init container waits for the head."""
     pod = make_pod(name, waiting("PodInitializing"))
@@ -175,6 +188,36 @@ NO_GPU = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
 QUOTA = 'pods "c-worker-2" is forbidden: exceeded quota: team, requested: limits.cpu=8'
 NO_PULL = 'failed to resolve reference "registry.example/trainshed:1": not found'
 NAN = "NonFiniteLossError: the loss is NaN or infinite at step 7 (worker 0, step 6)"
+DENIED = 'Failed to create RayCluster team/c: admission webhook "policy" denied the request'
+LOW = "The node was low on resource: ephemeral-storage. Threshold quantity: 12Gi"
+NO_DEVICE = (
+    "Pod was rejected: Allocate failed due to requested number of devices unavailable for "
+    "nvidia.com/gpu. Requested: 1, Available: 0, which is unexpected"
+)
+ATTACHED = 'Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) other-0'
+NO_WEBHOOK = (
+    'Internal error occurred: failed calling webhook "mpod.kb.io": no endpoints available for '
+    'service "jobset-webhook-service"'
+)
+TOO_LATE = "Exceeded the PodsReady timeout team/rayjob-digits-1-1a2b3"
+# What Ray makes of the answer of pip: RuntimeEnvSetupError and SubprocessCalledProcessError.
+NO_PACKAGE = """runtime_env setup failed: Failed to set up runtime environment.
+Could not create the actor because its associated runtime env failed to be created.
+Traceback (most recent call last):
+  File "/ray/_private/runtime_env/utils.py", line 105, in check_output_cmd
+    raise SubprocessCalledProcessError(
+ray._private.runtime_env.utils.SubprocessCalledProcessError: Run cmd[5] failed with the following \
+details.
+Command '['python', '-m', 'pip', 'install']' returned non-zero exit status 1.
+Last 50 lines of stdout:
+    ERROR: Could not find a version that satisfies the requirement timm==99
+    ERROR: No matching distribution found for timm==99
+"""
+NO_SEGMENT = (
+    "DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, unhandled system error, NCCL "
+    "version 2.27.5"
+)
+SHUTDOWN = "Pod was terminated in response to imminent node shutdown."
 HEAD_GONE = "the Ray head that had the job is gone: Pod c-head-1 on node node-a"
 
 
@@ -343,12 +386,22 @@ FAILURES = {
     "a token that Ray refuses": Failure(
         facts(
             under_way("Starting", progressing("Starting", "RayJob digits-1"), started=False),
-            job=make_job("Initializing"),
+            job=ray_job(jobDeploymentStatus="Running", jobStatusCheckFailureStartTime=at(4)),
             pods=[HEAD, WORKER],
-            events=[make_event("RayJob", "job", "FailedToSubmit", "401 Unauthorized")],
         ),
         "RayJob",
-        "Ray refuses the token that KubeRay sends: 401 Unauthorized",
+        "KubeRay cannot ask Ray for the job for 4 min 00 s: Ray refuses its token, or",
+    ),
+    "a token that Ray refuses until KubeRay gives up": Failure(
+        facts(
+            ended(
+                "Infrastructure",
+                "JobStatusCheckTimeoutExceeded",
+                "Job status checks have been failing since 2026-11-28 11:50:00; exceeded timeout",
+            )
+        ),
+        "RayJob",
+        "Job status checks have been failing",
     ),
     "a storage that is read-only": Failure(
         facts(
@@ -401,12 +454,130 @@ FAILURES = {
         "workers",
         "workers are lost: Pod w",
     ),
+    "a policy that refuses the RayCluster": Failure(
+        facts(
+            under_way("Starting", progressing("Starting"), started=False),
+            job=make_job("Initializing"),
+            events=[make_event("RayJob", "job", "FailedToCreateRayCluster", DENIED)],
+        ),
+        "RayJob",
+        DENIED,
+    ),
     "a stall": Failure(
         facts(ended("Infrastructure", "Stalled", "no step within stallDeadlineSeconds (1800)")),
         "training",
         "no step within stallDeadlineSeconds",
     ),
+    # ------------------------------------------------- failures of public issues
+    # ray-project/kuberay#2125
+    "a head that was evicted": Failure(
+        facts(
+            under_way("Starting", progressing("Starting"), started=False),
+            pods=[failed_pod("c-head-1", "Evicted", LOW)],
+        ),
+        "head",
+        f"Pod c-head-1 on node node-a: Evicted: {LOW}",
+    ),
+    # kubernetes/kubernetes#130145
+    "a GPU that the node does not have": Failure(
+        facts(
+            under_way("Starting", progressing("Starting"), started=False),
+            pods=[HEAD, failed_pod("c-worker-1", "UnexpectedAdmissionError", NO_DEVICE)],
+        ),
+        "workers",
+        f"Pod c-worker-1 on node node-a: UnexpectedAdmissionError: {NO_DEVICE}",
+    ),
+    # kubernetes/kubernetes#82453
+    "a volume that another Pod has": Failure(
+        facts(
+            under_way("Starting", progressing("Starting"), started=False),
+            pods=[HEAD, make_pod("c-worker-1", waiting("ContainerCreating"))],
+            events=[
+                make_event("Pod", "c-worker-1", "FailedAttachVolume", ATTACHED),
+                {**make_event("Pod", "c-worker-1", "Failed", "earlier"), "lastTimestamp": at(9)},
+            ],
+        ),
+        "workers",
+        f"Pod c-worker-1 on node node-a: is not ready: ContainerCreating: {ATTACHED}",
+    ),
+    # kubernetes-sigs/jobset#361
+    "a webhook that does not answer": Failure(
+        facts(
+            under_way("Starting", progressing("PodsRefused", NO_WEBHOOK), started=False),
+            cluster={
+                "metadata": {"name": "c", "uid": "cluster"},
+                "status": {
+                    "conditions": [
+                        condition(
+                            "ReplicaFailure",
+                            "True",
+                            "FailedCreateHeadPod",
+                            f"FailedCreateHeadPod\n{NO_WEBHOOK}",
+                        )
+                    ]
+                },
+            },
+        ),
+        "head",
+        NO_WEBHOOK,
+    ),
+    # ray-project/kuberay#1187
+    "a DNS that does not know the head": Failure(
+        facts(
+            under_way("Starting", progressing("Starting"), started=False),
+            pods=[HEAD, starting("c-worker-1")],
+        ),
+        "workers",
+        "cannot reach the Ray head: its DNS name or port 6379 does not answer",
+    ),
+    # kubernetes-sigs/kueue#599
+    "an admission that Kueue takes back": Failure(
+        facts(
+            make_run(
+                "Queued",
+                progressing("QueuedByKueue", "RayJob digits-1 waits for admission by Kueue"),
+                attempts=[make_attempt(startTime=None)],
+                attempt=1,
+            ),
+            job=make_job("Suspended"),
+            workloads=[
+                {
+                    "metadata": {"ownerReferences": [{"uid": "job"}]},
+                    "status": {
+                        "conditions": [
+                            condition("QuotaReserved", "False", "Pending", TOO_LATE),
+                            condition("PodsReady", "False", "WaitForStart"),
+                            condition("Evicted", "True", "PodsReadyTimeout", TOO_LATE),
+                            condition("Requeued", "False", "PodsReadyTimeout", TOO_LATE),
+                        ]
+                    },
+                }
+            ],
+        ),
+        "admission",
+        f"by Kueue: {TOO_LATE}",
+    ),
+    # ray-project/ray#38312
+    "a package that pip does not find": Failure(
+        facts(ended("Application", "RuntimeEnvFailed", NO_PACKAGE)),
+        "file",
+        "runtime_env setup failed: ERROR: No matching distribution found for timm==99",
+    ),
+    # NVIDIA/nccl#983
+    "a shared memory that is too small": Failure(
+        facts(ended("OutOfMemory", "OutOfMemory", f"shared memory ran out: {NO_SEGMENT}")),
+        "workers",
+        "shared memory ran out: DistBackendError: NCCL error",
+    ),
     # ----------------------------------------------------------- two failures
+    "a node that shuts down, then a lost head": Failure(
+        facts(
+            ended("Infrastructure", "HeadLost", HEAD_GONE),
+            pods=[failed_pod("c-worker-1", "Terminated", SHUTDOWN)],
+        ),
+        "workers",
+        f"Terminated: {SHUTDOWN}; then {HEAD_GONE}",
+    ),
     "a worker out of memory, then a lost head": Failure(
         facts(
             ended("Infrastructure", "HeadLost", HEAD_GONE), pods=[HEAD, restarted("c-worker-1", 7)]
@@ -480,6 +651,26 @@ HEALTHY = {
             "Running",
             progressing("Training", "waiting for data takes 61 % of the time: decode", "True"),
         ),
+        pods=[HEAD, WORKER],
+    ),
+    "a run whose driver evaluates": facts(
+        under_way("Running", progressing("Training", "evaluating valid", "True")),
+        pods=[HEAD, WORKER],
+    ),
+    "a run whose Ray cluster is slow to start": facts(
+        under_way("Starting", progressing("Starting", "starting workers since 11:58:00 UTC")),
+        pods=[
+            {
+                **HEAD,
+                "metadata": {**as_object(HEAD["metadata"]), "creationTimestamp": at(0.5)},
+                "status": {},
+            },
+            starting("c-worker-1"),
+        ],
+    ),
+    "a run of which KubeRay misses one answer": facts(
+        under_way("Starting", progressing("Starting"), started=False),
+        job=ray_job(jobDeploymentStatus="Running", jobStatusCheckFailureStartTime=at(0.1)),
         pods=[HEAD, WORKER],
     ),
     "a run that succeeded": facts(
