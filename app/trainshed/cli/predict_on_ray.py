@@ -141,7 +141,7 @@ def predict_by_workers(request: PredictionRequest, output: str, workers: int) ->
     parts = PartFolder(folder, prediction.identity(), len(prediction.fragments), prediction.schema)
     parts.begin()
     gpus = this_machine(request.gpu is not False and not in_cluster()).gpus
-    has_gpu = bool(gpus) if request.gpu is None else request.gpu
+    has_gpu = model.uses_gpu and (bool(gpus) if request.gpu is None else request.gpu)
     checkpoint = str(model.checkpoint)
     wanted = WorkerInput(checkpoint, given, batch_rows, scores, str(code.absolute()), has_gpu)
     with joined(workers, gpus), ProgressLines(has_gpu) as lines:

@@ -72,6 +72,11 @@ class TrainedModel:
         return self._predictor.model
 
     @property
+    def uses_gpu(self) -> bool:
+        """Return whether a GPU can predict: XGBoost's trees predict on CPUs."""
+        return not XGBOOST.reads(store.model_name(self.manifest))
+
+    @property
     def formats(self) -> Sequence[str]:
         """Return the formats that `trainshed export` writes."""
         return self._predictor.formats

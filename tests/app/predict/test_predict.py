@@ -154,6 +154,7 @@ def test_texts_of_digits_are_texts_in_other_files_too(trees: Left, tmp_path: Pat
     assert [row["probability"] for row in lines_of(tmp_path / "out.jsonl")] == (
         model.predict(rows)["probability"].tolist()
     )
+    assert not model.uses_gpu
 
 
 REFUSED: dict[str, tuple[dict[str, object], str]] = {
