@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from trainshed.cli.data_options import code_option, format_options
+from trainshed.predict.export import SUFFIXES, export_model
 
 if TYPE_CHECKING:
     from trainshed_api.formats import FormatName
 
-_FORMATS = ("onnx", "torchscript", "safetensors", "ubj", "keras")
 # Rows whose outputs are compared.
 _ROWS = 64
 
@@ -21,7 +21,7 @@ _ROWS = 64
 @click.command()
 @click.argument("run")
 @click.argument("source")
-@click.option("--to", type=click.Choice(_FORMATS), required=True, help="Format of the file.")
+@click.option("--to", type=click.Choice(list(SUFFIXES)), required=True, help="Format of the file.")
 @click.option(
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -48,7 +48,6 @@ def export(  # noqa: PLR0913, PLR0917 - the options of a command
     """
     from trainshed.data.sources.column_arrays import num_rows
     from trainshed.predict.batch_prediction import first_rows, open_rows
-    from trainshed.predict.export import export_model
     from trainshed.predict.trained_model import load_model
 
     sys.path.insert(0, str(code.absolute()))
