@@ -34,6 +34,9 @@ Generated from the models by `python -m hack.json_output`; do not edit.
 | Command | JSON |
 |---|---|
 | `trainshed run`, `submit` and `apply` into a pipe | an [event](#events) on each line |
+| `trainshed ps --output json` | on each line `name`, `folder`, `status`, `attempt`, ... |
+| with `-n NAMESPACE` | `name`, and the `status` of the TrainingRun, or the `error` that hides it |
+| with `--ray` | `id`, `status`, `message`, `started`, `ended` and `exitCode` of a job |
 | `trainshed why --output json` | an object: [troubleshooting.md](troubleshooting.md) |
 | `trainshed compare --output json` | `runs`; `differences`: a list of `section`, `fact`, `values` |
 | `trainshed data` into a pipe | [rows and figures](cli.md#inspect-data) |

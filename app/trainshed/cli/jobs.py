@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
+from pydantic.alias_generators import to_camel
 
 from trainshed.cli.cluster import access_options, connect, kubernetes_options
 from trainshed.cli.run_location import is_address, is_place, open_place
@@ -17,6 +19,10 @@ from trainshed_api.errors import Problem, SpecError
 from trainshed_api.names import EXIT_INVALID, EXIT_TRY_AGAIN
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pydantic import JsonValue
+
     from trainshed.jobs.access import DashboardAccess
     from trainshed.jobs.jobs_api import Job, Jobs
     from trainshed.jobs.kubectl import Kubectl
@@ -31,12 +37,19 @@ SECONDS_BETWEEN_LOOKS = 0.5
     "--ray", is_flag=True, help="Jobs of the Ray cluster instead of runs on this machine."
 )
 @click.option("--storage", metavar="FOLDER", help="Where runs are stored. Default: runs.")
+@click.option(
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="Format of the list; json: an object on each line.",
+)
 @kubernetes_options
 @access_options
-def ps(
+def ps(  # noqa: PLR0913, PLR0917 - the options of a command
     named: str | None,
     ray: bool,
     storage: str | None,
+    output: str,
     cluster: Kubectl | None,
     access: DashboardAccess,
 ) -> None:
@@ -46,7 +59,11 @@ def ps(
     the jobs of a Ray cluster are listed, the oldest first, with -n or --context the TrainingRuns of
     a namespace.
     """
-    if cluster:
+    if output == "json":
+        local = _jobs(access, named) if ray else _runs(named, storage)
+        for record in _objects(cluster, named) if cluster else local:
+            click.echo(json.dumps(record))
+    elif cluster:
         _list_objects(cluster, named)
     elif ray and named:
         _show_job(access, named)
@@ -99,17 +116,44 @@ def _list_objects(cluster: Kubectl, named: str | None) -> None:
             click.echo(f"{name:<{width}}  attempt {status.attempt}  {say_status(status)}")
 
 
-def _list_local(named: str | None, storage: str | None) -> None:
+def _objects(cluster: Kubectl, named: str | None) -> Iterator[dict[str, JsonValue]]:
+    """Yield each TrainingRun with its status, or with the reason why that cannot be read."""
+    for name, status in cluster.runs(*[named] if named else []):
+        if isinstance(status, ClusterError):
+            yield {"name": name, "error": str(status)}
+        else:
+            shown = status.model_dump(mode="json", by_alias=True, exclude_none=True)
+            yield {"name": name, "status": shown}
+
+
+def _jobs(access: DashboardAccess, named: str | None) -> Iterator[dict[str, JsonValue]]:
+    """Yield the jobs of a Ray cluster, or one of them."""
+    jobs = connect(access)
+    for job in [jobs.get(named)] if named else jobs.list():
+        yield {to_camel(name): value for name, value in vars(job).items()}
+
+
+def _runs(named: str | None, storage: str | None) -> Iterator[dict[str, JsonValue]]:
+    """Yield the runs of this machine, or one of them."""
+    for run in _local_runs(named, storage):
+        yield {**vars(run), "folder": str(run.folder)}
+
+
+def _local_runs(named: str | None, storage: str | None) -> list[LocalRun]:
     from trainshed.jobs.local_runs import local_runs
     from trainshed.planning.run_folders import default_storage
 
     if named is not None:
-        runs = [_required(named)]
-    else:
-        runs = local_runs(open_place(storage) if storage else default_storage())
+        return [_required(named)]
+    runs = local_runs(open_place(storage) if storage else default_storage())
     if not runs:
         where = storage or default_storage()
         click.echo(f"no runs in {where}; --storage FOLDER lists others", err=True)
+    return runs
+
+
+def _list_local(named: str | None, storage: str | None) -> None:
+    runs = _local_runs(named, storage)
     width = max((len(run.name) for run in runs), default=0)
     for run in runs:
         began = _moment(run.started)

@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
+from click.testing import CliRunner
 
 from hack.cluster.ports import pick_ports
 from tests.app.jobs.server import Reply, serve
+from trainshed.cli.main import cli
 from trainshed.jobs.access import DashboardAccess
 from trainshed.jobs.cluster_error import ClusterError
 from trainshed.jobs.jobs_api import check_cluster
@@ -76,3 +78,13 @@ def test_nobody_behind_the_address_is_worth_another_try() -> None:
     want = "does not answer (Connection refused): is it the dashboard's address?"
     assert str(caught.value) == f"{address} {want}"
     assert caught.value.exit_code == EXIT_TRY_AGAIN
+
+
+def test_a_job_is_shown_as_json() -> None:
+    job = {"type": "SUBMISSION", "submission_id": "digits-1", "status": "FAILED", "entrypoint": ""}
+    replies = {**RIGHT, "/api/jobs/digits-1": (200, json.dumps({**job, "driver_exit_code": 1}))}
+    with serve(lambda path, _: replies.get(path, (404, "not found"))) as server:
+        words = ["ps", "--ray", "digits-1", "--output", "json", "--address", server.address]
+        shown = json.loads(CliRunner().invoke(cli, words).stdout)
+
+    assert (shown["id"], shown["status"], shown["exitCode"]) == ("digits-1", "FAILED", 1)

@@ -4,9 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from tests.app.cli_here import trainshed_here
 from tests.app.jobs.kubectl_stand_in import make_object, write_kubectl
+from trainshed.cli.main import cli
 from trainshed_api.json_object import JsonObject, as_object
 from trainshed_api.names import EXIT_INVALID
 
@@ -51,6 +53,10 @@ def test_a_status_of_another_release_does_not_hide_other_runs(world: Path) -> No
 
     assert digits.startswith("digits  the status of a TrainingRun is of another release")
     assert moth == "moth    attempt 2  Queued, step 5 of 10, loss 0.5"
+    lines = CliRunner().invoke(cli, ["ps", "-n", "team", "--output", "json"]).stdout.splitlines()
+    bad, good = map(json.loads, lines)
+    assert bad["error"].startswith("the status of a TrainingRun is of another release")
+    assert (good["name"], good["status"]["phase"]) == ("moth", "Queued")
 
 
 def test_the_last_lines_of_a_log_are_asked_of_the_cluster(world: Path) -> None:

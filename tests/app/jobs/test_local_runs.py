@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from tests.app.cli_here import trainshed_here
 from tests.builders import make_document
+from trainshed.cli.main import cli
 from trainshed.jobs import access
 from trainshed.jobs.local_runs import LocalRun, stop_local
 from trainshed.storage.disk import Disk
@@ -65,6 +67,7 @@ def test_runs_are_listed_with_their_state(home: Path) -> None:
 
     listed = trainshed_here("ps")
     one = trainshed_here("ps", "b")
+    record = json.loads(CliRunner().invoke(cli, ["ps", "a", "--output", "json"]).stdout)
     held.close()
 
     assert [line.split()[:4] for line in listed.stdout.splitlines()] == [
@@ -73,6 +76,8 @@ def test_runs_are_listed_with_their_state(home: Path) -> None:
         ["c", "Interrupted", "attempt", "1"],
     ]
     assert one.stdout.split()[:2] == ["b", "Running"]
+    assert (record["name"], record["status"], record["attempt"]) == ("a", "Succeeded", 1)
+    assert record["folder"] == str(ended.at)
 
 
 def test_a_folder_without_runs_is_named(home: Path) -> None:
