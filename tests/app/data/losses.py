@@ -17,6 +17,7 @@ from ray.cluster_utils import Cluster
 
 from tests.app.data import numbered, row_numbers
 from tests.app.data.builders_plan import FUNCTIONS, MemoryBlocks, make_pass, make_plan
+from tests.app.ray_head import keep_idle
 from tests.ray_starts import kept_folder
 from trainshed.data.loader.batches import Batch, Feed
 from trainshed.data.loader.data_server import DataServer, ExecutionLimits
@@ -188,22 +189,23 @@ def start_site() -> Iterator[Site]:
     """Run it, with this process on the head."""
     cluster, kept = Cluster(), kept_folder()
     (kept.parent / "ray").mkdir(exist_ok=True)  # in which it notes its address
-    try:
-        add_node(
-            cluster,
-            "head",
-            cpus=0,
-            include_dashboard=False,
-            temp_dir=str(kept),
-            _system_config=HEALTH,
-        )
-        site = Site(cluster)
-        site.restore()
-        ray.init(address=cluster.address, log_to_driver=False)
-        yield site
-    finally:
-        ray.shutdown()
-        cluster.shutdown()  # type: ignore[no-untyped-call]
+    with keep_idle():
+        try:
+            add_node(
+                cluster,
+                "head",
+                cpus=0,
+                include_dashboard=False,
+                temp_dir=str(kept),
+                _system_config=HEALTH,
+            )
+            site = Site(cluster)
+            site.restore()
+            ray.init(address=cluster.address, log_to_driver=False)
+            yield site
+        finally:
+            ray.shutdown()
+            cluster.shutdown()  # type: ignore[no-untyped-call]
 
 
 def add_node(cluster: Cluster, side: str, cpus: int, **more: object) -> None:
