@@ -262,7 +262,15 @@ def _plan(  # noqa: PLR0913, PLR0917 - a dataset, and what it is for
         path = locate_source(dataset.read.path, home, f"{field}.read.path", store_options)
         skips_bad = dataset.on_bad_record == "skip"
         at = f"{field}.read"
-        source = open_source(path, dataset.read, at, skips_bad=skips_bad, known=known)
+        begun = record.data.get(name) if record else None
+        source = open_source(
+            path,
+            dataset.read,
+            at,
+            skips_bad=skips_bad,
+            known=known,
+            begun_with=begun.fingerprint if begun else None,
+        )
     elif dataset.read.reader is not None:
         use = f"{ray_readers.MODULE}:{dataset.read.reader}"
         ray_readers.find_reader(use, dataset.read.options, f"{field}.read.reader")

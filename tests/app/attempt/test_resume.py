@@ -22,6 +22,7 @@ from trainshed.checkpoint import store as checkpoint
 from trainshed.checkpoint.manifest import DatasetPosition, Manifest
 from trainshed.data.sampler.dataset_plan import OrderFingerprint
 from trainshed.data.sampler.description import describe
+from trainshed.data.sources.formats import parquet_sample
 from trainshed.failures import InfrastructureError
 from trainshed.planning.preflight import Prepared, RunLocation, prepare
 from trainshed.retry import RetryPolicy
@@ -159,6 +160,20 @@ def test_a_resumed_run_keeps_the_shuffle_that_was_chosen_when_it_began(tmp_path:
     assert again.plans["train"].spec.shuffle == blocks
     resume.check_same_run(again)
     assert make_shuffled(tmp_path, fresh=True).plans["train"].spec.shuffle.mode == "global"
+
+
+def test_a_run_that_began_with_row_counts_of_many_files_keeps_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = make_shuffled(tmp_path)
+    begin_with(tmp_path, counted)
+    monkeypatch.setattr(parquet_sample, "MOST_COUNTED", 0)
+
+    again, fresh = make_shuffled(tmp_path), make_shuffled(tmp_path, fresh=True)
+
+    assert again.plans["train"].source == counted.plans["train"].source
+    assert counted.plans["train"].rows == 80
+    assert fresh.plans["train"].rows is None
 
 
 def test_a_cache_of_workers_is_refused_for_a_run_that_began_with_blocks(tmp_path: Path) -> None:

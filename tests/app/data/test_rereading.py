@@ -27,8 +27,8 @@ from trainshed.data.sources import dataset_files
 from trainshed.data.sources.apply_functions import transform
 from trainshed.data.sources.column_arrays import Columns, join
 from trainshed.data.sources.errors import DataError, FunctionError
-from trainshed.data.sources.opener import FileAccess
-from trainshed.data.sources.parquet import open_source, read_fragment, read_sample
+from trainshed.data.sources.opener import ACCESS, FileAccess
+from trainshed.data.sources.parquet import read_fragment, read_sample
 from trainshed.failures import InfrastructureError
 from trainshed.retry import RetryPolicy
 from trainshed.storage.disk import Disk
@@ -111,11 +111,17 @@ def failed(number: int) -> OSError:
     return OSError(number, os.strerror(number))
 
 
+def open_parquet(folder: Disk, field: str, access: FileAccess = ACCESS) -> Source:
+    """Read the footers of the parquet files of a folder."""
+    read = ReadSpec.model_validate({"format": "parquet", "path": str(folder)})
+    return dataset_files.open_source(folder, read, field, access)
+
+
 @pytest.fixture
 def source(tmp_path: Path) -> Source:
     """Return a file of three row groups, which are one fragment."""
     folder = Disk(write_rows(tmp_path / "rows", [ROWS]))
-    return open_source(folder, [], "spec.data.datasets.train.read")
+    return open_parquet(folder, "spec.data.datasets.train.read")
 
 
 def rows_of(fragment: Fragment, storage: Storage, chunk_rows: int) -> Columns:
@@ -243,18 +249,18 @@ def test_bytes_that_differ_each_time_are_no_damage(source: Source) -> None:
 def test_a_footer_is_read_again_before_a_run_is_refused(tmp_path: Path) -> None:
     folder = Disk(write_rows(tmp_path / "rows", [ROWS]))
     name, storage = "spec.data.datasets.train.read", Storage(failed(errno.EIO), times=2)
-    assert open_source(folder, [], name, storage.access).rows == sum(ROWS)
+    assert open_parquet(folder, name, storage.access).rows == sum(ROWS)
     assert storage.waited == [1.0, 4.0]
 
     away = Storage(failed(errno.ESTALE), times=10**9)
     with pytest.raises(
         InfrastructureError, match=r"spec\.data\.datasets\.train\.read\.path: .*part-000"
     ):
-        open_source(folder, [], name, away.access)
+        open_parquet(folder, name, away.access)
 
     cut(f"{folder}/part-000.parquet", 1)
     with pytest.raises(SpecError, match="a parquet file"):
-        open_source(folder, [], name, storage.access)
+        open_parquet(folder, name, storage.access)
 
 
 def lose_storage(_: Columns) -> Columns:

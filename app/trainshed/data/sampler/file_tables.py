@@ -223,6 +223,22 @@ class FragmentTable(Compact[Fragment]):
         files = range(max(paths, default=-1) + 1)
         return cls(fragments, Texts(paths.get(number, "") for number in files))
 
+    @classmethod
+    def of_files(
+        cls, num_bytes: Ints, paths: Sequence[str], versions: FileVersions
+    ) -> FragmentTable:
+        """Return the table of whole files, whose rows only reading tells.
+
+        num_bytes: of each file.
+        """
+        found, number = cls((), paths, versions), len(num_bytes)
+        none = np.zeros(number, dtype=np.int8)
+        found.file, found.num_bytes = packed(np.arange(number)), num_bytes
+        found.rows = np.full(number, UNKNOWN_ROWS, dtype=np.int8)
+        found._spans = (np.full(number, _NO_SPAN, dtype=np.int8),) * 2
+        found._more = found._skip = found._ends = none
+        return found
+
     @override
     def __len__(self) -> int:
         return len(self.file)

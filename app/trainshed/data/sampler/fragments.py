@@ -60,7 +60,7 @@ class Fragment:
     Args:
         path: the file.
         file: its position in the sorted list of files.
-        row_groups: of the file, if it has some; of Lance the fragment's number.
+        row_groups: of the file, if it has some; empty for all; of Lance the fragment's number.
         rows: number of rows; None if only reading tells.
         num_bytes: decoded size, from the file's footer; else stored size.
         span: bytes [start, stop) of the file, with the rows that begin there; None for all.
@@ -88,6 +88,8 @@ class Fragment:
 
     def say_row_groups(self) -> str:
         """Return its row groups in a few words."""
+        if not self.row_groups:
+            return "the file"
         first, last, number = self.row_groups[0], self.row_groups[-1], len(self.row_groups)
         if number == 1:
             return f"row group {first}"

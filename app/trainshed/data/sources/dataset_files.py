@@ -27,6 +27,7 @@ from trainshed.data.sources.formats.json import Json
 from trainshed.data.sources.formats.lance import Lance
 from trainshed.data.sources.formats.npy import Npy
 from trainshed.data.sources.formats.optional_packages import check_package
+from trainshed.data.sources.formats.parquet_sample import are_many, open_sample
 from trainshed.data.sources.formats.shared_types import spread_out
 from trainshed.data.sources.formats.text import Text
 from trainshed.data.sources.formats.tfrecords import Tfrecords
@@ -106,6 +107,7 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
     *,
     skips_bad: bool = False,
     known: KnownStrata | None = None,
+    begun_with: str | None = None,
 ) -> Source:
     """List a file, all files of a folder or those of a table, and split them into fragments.
 
@@ -116,6 +118,7 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
         access: to the storage.
         skips_bad: whether to skip bad records; else the first ends the run.
         known: results for columns of files that other datasets share; updated here.
+        begun_with: fingerprint of the files when the run began; None if it begins.
 
     Raises:
         InfrastructureError: if the storage does not return what is needed.
@@ -125,7 +128,7 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
     assert read.format
     check_package(read.format, field)
     with _refused(f"{field}.path", str(at)):
-        source = _opened(at, read, field, access, skips_bad=skips_bad)
+        source = _opened(at, read, field, access, begun_with, skips_bad=skips_bad)
         return _stratified(source, f"{field}.holdout", access, known or KnownStrata())
 
 
@@ -145,8 +148,14 @@ def _refused(field: str, at: str) -> Iterator[None]:
         raise SpecError([Problem(field, None, f"{where} cannot be read: {said}")]) from error
 
 
-def _opened(
-    at: Folder, read: ReadSpec, field: str, access: FileAccess, *, skips_bad: bool
+def _opened(  # noqa: PLR0913 - files, and how they are got at
+    at: Folder,
+    read: ReadSpec,
+    field: str,
+    access: FileAccess,
+    begun_with: str | None,
+    *,
+    skips_bad: bool,
 ) -> Source:
     assert read.format
     selection = selection_of(read)
@@ -159,17 +168,7 @@ def _opened(
     )
     access = access.of(scan)
     if read.format == "parquet":
-        # The number of rows of a value must not depend on the condition: the other side may differ.
-        where = None if read.holdout and read.holdout.stratify else selection.where
-        found = parquet.open_source(
-            at,
-            read.columns,
-            field,
-            access,
-            asked=selection.asked,
-            where=where,
-            where_name="where" if read.where else "holdout.before",
-        )
+        found = _open_parquet(at, read, selection, field, access, begun_with)
         scan = replace(
             scan,
             schema=found.scan.schema,
@@ -200,6 +199,36 @@ def _open(at: Folder, read: ReadSpec, scan: Scan, field: str, access: FileAccess
     described = FileTable(files.names, files.num_bytes)
     # Reading checks that the files still have the listed content.
     return Contents(scan, described, FragmentTable(fragments, files.paths, files.versions))
+
+
+def _open_parquet(  # noqa: PLR0913, PLR0917 - files, and how they are got at
+    at: Folder,
+    read: ReadSpec,
+    selection: Selection,
+    field: str,
+    access: FileAccess,
+    begun_with: str | None,
+) -> Source:
+    """Return parquet files with the row counts of their footers, or many without."""
+    files = access.retry_policy.read(lambda: files_of(at, "parquet", [parquet.SUFFIX], field))
+    # The number of rows of a value must not depend on the condition: the other side may differ.
+    where = None if read.holdout and read.holdout.stratify else selection.where
+    if where is None and are_many(files):  # with a condition, footers exclude files
+        found = open_sample(files, str(at), read.columns, selection.asked, field, access)
+        # A run of an earlier release goes on with row counts, on which its order depends.
+        if begun_with in {None, found.fingerprint}:
+            return found
+    where_name = "where" if read.where else "holdout.before"
+    return parquet.open_source(
+        files,
+        str(at),
+        read.columns,
+        field,
+        access,
+        asked=selection.asked,
+        where=where,
+        where_name=where_name,
+    )
 
 
 def _reader(scan: Scan) -> Reader:

@@ -171,13 +171,13 @@ def count_rows(how: Reading, fragment: Fragment) -> int:
 
 
 def _any_column(how: Reading) -> tuple[str, ...]:
-    """Return one column of csv to read, of integers if there is one; for other formats all.
+    """Return one column of csv or parquet to read, of integers if there is one; else all.
 
     Converting values dominates the time of csv. Errors in the other columns are reported when they
     are read.
     """
     schema = how.scan.schema
-    if how.scan.format != "csv" or schema is None:
+    if how.scan.format not in {"csv", "parquet"} or schema is None:
         return how.columns
     names = how.columns or tuple(schema.names)
     integers = [name for name in names if pa.types.is_integer(schema.field(name).type)]

@@ -20,11 +20,11 @@ from trainshed.data.sources.arrow_columns import becomes_floats, from_arrow
 from trainshed.data.sources.column_arrays import MOST_EXACT
 from trainshed.data.sources.errors import DataError, on_one_line
 from trainshed.data.sources.filters import may_meet
-from trainshed.data.sources.listing import files_of
 from trainshed.data.sources.opener import ACCESS
 from trainshed.data.sources.read_retry import ReadRetrier, spans_of
 from trainshed.data.sources.unified_schema import (
     FileSchema,
+    check_fits,
     conformed,
     conforms,
     refuse_twins,
@@ -38,10 +38,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from trainshed.data.sources.column_arrays import Columns
-    from trainshed.data.sources.listing import Found
+    from trainshed.data.sources.listing import Found, Listing
     from trainshed.data.sources.opener import FileAccess, Opener
     from trainshed.storage.byte_ranges import Span
-    from trainshed.storage.folder import Folder
     from trainshed_api.where import Condition
 
 # Neighbouring row groups of a file form a fragment up to this size: the unit of the shuffle of
@@ -59,7 +58,8 @@ _REMEDY = "Leave the column out by read.columns, or write it with one type in al
 
 
 def open_source(  # noqa: PLR0913 - files, and what of them is read
-    at: Folder,
+    files: Listing,
+    root: str,
     columns: Sequence[str],
     field: str,
     access: FileAccess = ACCESS,
@@ -68,10 +68,11 @@ def open_source(  # noqa: PLR0913 - files, and what of them is read
     where: Condition | None = None,
     where_name: str = "where",
 ) -> Source:
-    """Read the footers of a file or of all `*.parquet` files of a folder.
+    """Read the footers of all files.
 
     Args:
-        at: a file or a folder.
+        files: to read.
+        root: their folder, or the only file.
         columns: that must exist; empty for all.
         field: the spec's field to name in errors, e.g. `spec.data.datasets.train.read`.
         access: to the storage.
@@ -81,10 +82,8 @@ def open_source(  # noqa: PLR0913 - files, and what of them is read
 
     Raises:
         InfrastructureError: if the storage does not return a footer.
-        SpecError: if the path, a file or a column is missing, a file is not parquet, or a column
-            has no common type.
+        SpecError: if a column is missing, a file is not parquet, or a column has no common type.
     """
-    files = access.retry_policy.read(lambda: files_of(at, "parquet", [SUFFIX], field))
     footers: Iterable[pq.FileMetaData] = read_footers(files, field, access)
     if where is not None:  # whose literals have the types of all files
         footers = held = list(footers)
@@ -105,14 +104,7 @@ def open_source(  # noqa: PLR0913 - files, and what of them is read
     else:
         made = list(fragments_of_all())
     schemas = facts.schemas()
-    known = dict.fromkeys(name for each in schemas for name in each.schema.names)
-    for column in columns:
-        if column not in known:
-            raise SpecError([Problem(f"{field}.columns", column, one_of(column, known))])
-    wanted = (*columns, *asked) if columns else columns
-    for each in schemas:
-        refuse_twins(each, f"{field}.path", _TWINS, wanted)
-    schema = unified_schema(schemas, f"{field}.path", _REMEDY, wanted)
+    schema = checked_schema(schemas, columns, asked, field)
     if where is not None:
         met = (each for each in made if _may_meet(where, each, held[each.file], schema))
         fragments = FragmentTable(met, files.paths, files.versions)
@@ -120,18 +112,43 @@ def open_source(  # noqa: PLR0913 - files, and what of them is read
         if where:
             expected = "a condition that at least one row of the files meets"
             raise SpecError([Problem(f"{field}.{where_name}", "no rows", expected)])
-        raise SpecError([Problem(f"{field}.path", str(at), "files with at least one row")])
+        raise SpecError([Problem(f"{field}.path", root, "files with at least one row")])
     floats = facts.with_missing(schema, access)
     integers = facts.beyond_floats(schema, floats)
+    wanted = (*columns, *asked) if columns else columns
     is_alike = len(schemas) == 1 or all(conforms(each.schema, schema, wanted) for each in schemas)
     scan = Scan(
-        root=str(at),
+        root=root,
         schema=None if is_alike else schema,
         floats=tuple(sorted(floats - integers)),
         integers=tuple(sorted(integers)),
     )
     described = FileTable(files.names, files.num_bytes, packed(rows), packed(groups))
     return Source(fragments, described, schema, digest.hexdigest(), scan)
+
+
+def checked_schema(
+    schemas: Sequence[FileSchema], columns: Sequence[str], asked: Sequence[str], field: str
+) -> pa.Schema:
+    """Return the columns of all files, as `unified_schema` does.
+
+    Args:
+        schemas: of the files.
+        columns: that must exist; empty for all.
+        asked: columns that decide which rows are read.
+        field: the spec's field to name in errors, e.g. `spec.data.datasets.train.read`.
+
+    Raises:
+        SpecError: if a column is missing, is there twice, or has no common type.
+    """
+    known = dict.fromkeys(name for each in schemas for name in each.schema.names)
+    for column in columns:
+        if column not in known:
+            raise SpecError([Problem(f"{field}.columns", column, one_of(column, known))])
+    wanted = (*columns, *asked) if columns else columns
+    for each in schemas:
+        refuse_twins(each, f"{field}.path", _TWINS, wanted)
+    return unified_schema(schemas, f"{field}.path", _REMEDY, wanted)
 
 
 @dataclass
@@ -327,7 +344,10 @@ def read_sample(
                     raw, pre_buffer=True, coerce_int96_timestamp_unit=_INT96_UNIT
                 ) as file,
             ):
-                first = next(file.iter_batches(rows, row_groups=groups, columns=wanted))
+                _check_fits(fragment, file.metadata, columns, schema)
+                batches = file.iter_batches(rows, row_groups=groups or None, columns=wanted)
+                if (first := next(batches, None)) is None:
+                    return {}
                 table = pa.Table.from_batches([first])
                 table = _as_shown(table, _int96(file.metadata), fragment.path)
                 return from_arrow(_in_schema(table, columns, schema, fragment.path))
@@ -344,10 +364,19 @@ def _chunks(
 ) -> Iterator[Columns]:
     wanted = list(columns) or None
     with _opened(fragment, wanted, opened) as file:
+        _check_fits(fragment, file.metadata, columns, schema)
         times = _int96(file.metadata)
         for stored in _tables(file, fragment, wanted, chunk_rows):
             table = _as_shown(stored, times, fragment.path)
             yield from_arrow(_in_schema(table, columns, schema, fragment.path))
+
+
+def _check_fits(
+    fragment: Fragment, footer: pq.FileMetaData, columns: Sequence[str], schema: pa.Schema | None
+) -> None:
+    """Refuse a file that differs from those from which planning took the types."""
+    if schema and not fragment.row_groups:  # of which planning has read no footer
+        check_fits(FileSchema(fragment.path, footer.schema.to_arrow_schema()), schema, columns)
 
 
 def _in_schema(
@@ -357,7 +386,16 @@ def _in_schema(
     if schema is None:
         return table
     wanted = pa.schema([schema.field(name) for name in columns]) if columns else schema
-    return conformed(table, wanted, path)
+    found = conformed(table, wanted, path)
+    for field in wanted:
+        if not field.nullable and found.column(field.name).null_count:
+            raise DataError(
+                f"{path}: column {field.name}: got a row without a value; expected one in each "
+                "row, as in the files that planning inspected. Leave such rows out by read.where: "
+                f"{field.name} is not None, for which planning inspects all files, or the column "
+                "by read.columns."
+            )
+    return found
 
 
 def _int96(footer: pq.FileMetaData) -> list[pa.Field]:
@@ -416,8 +454,9 @@ def arrow_tables(
 def _tables(
     file: pq.ParquetFile, fragment: Fragment, columns: Sequence[str] | None, chunk_rows: int
 ) -> Iterator[pa.Table]:
-    groups = list(fragment.row_groups)
-    if (fragment.rows or 0) <= chunk_rows:
+    groups = list(fragment.row_groups or range(file.num_row_groups))
+    rows = file.metadata.num_rows if fragment.rows is None else fragment.rows
+    if 0 < rows <= chunk_rows:
         yield file.read_row_groups(groups, columns=columns, use_threads=False)
         return
     for batch in file.iter_batches(

@@ -92,7 +92,8 @@ class ReadRetrier:
 
     def _named(self, groups: tuple[int, ...], error: Exception) -> str:
         said = on_one_line(error)
-        return f"{self._fragment.path}: row groups {list(groups)} cannot be read: {said}"
+        which = f"row groups {list(groups)} " if groups else ""
+        return f"{self._fragment.path}: {which}cannot be read: {said}"
 
 
 def _spans(raw: pa.NativeFile, fragment: Fragment) -> Iterator[tuple[int, int]]:
@@ -114,10 +115,11 @@ def spans_of(
 
     Args:
         footer: of the file.
-        row_groups: which.
+        row_groups: which; empty for all.
         columns: which; empty for all.
     """
-    for group in (footer.row_group(number) for number in row_groups):
+    numbers = row_groups or range(footer.num_row_groups)
+    for group in (footer.row_group(number) for number in numbers):
         for column in (group.column(number) for number in range(group.num_columns)):
             path = column.path_in_schema  # nested columns have longer paths
             if columns and not any(path == name or path.startswith(f"{name}.") for name in columns):

@@ -92,6 +92,45 @@ def conforms(schema: pa.Schema, unified: pa.Schema, columns: Collection[str] = (
     )
 
 
+def check_fits(file: FileSchema, schema: pa.Schema, columns: Collection[str] = ()) -> None:
+    """Refuse a file whose columns do not fit to those of the files that planning inspected.
+
+    Args:
+        file: that planning did not inspect.
+        schema: of all files.
+        columns: that are read; empty for all.
+
+    Raises:
+        DataError: naming the column.
+    """
+    for each in file.schema:
+        if columns and each.name not in columns:
+            continue
+        got, expected = str(each.type), "no such column"
+        if each.name in schema.names:
+            field = schema.field(each.name)
+            expected = f"{field.type} or a type that it holds"
+            if file.schema.get_field_index(each.name) < 0:
+                got, expected = "several", "one column of this name"
+            elif _holds(field, each):
+                continue
+        raise DataError(
+            f"{file.path}: column {each.name}: got {got}; expected {expected}, as in the files "
+            "that planning inspected. Select other columns by read.columns, or write one type in "
+            "all files."
+        )
+
+
+def _holds(field: pa.Field, other: pa.Field) -> bool:
+    """Return whether the type of a column holds the values of another type."""
+    if _stored(field) == _stored(other):
+        return True
+    try:
+        return bool(_stored(_unified([field, other])) == _stored(field))
+    except pa.ArrowException:
+        return False
+
+
 def conformed(table: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
     """Return a table with the columns of a schema, and nulls for those that it lacks.
 

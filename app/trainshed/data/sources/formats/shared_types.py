@@ -74,6 +74,12 @@ def spread_out(count: int, most: int) -> list[int]:
     return sorted({round(number) for number in np.linspace(0, count - 1, most)})
 
 
+def drawn(count: int) -> list[int]:
+    """Return the numbers below `count` of the files to inspect, the same in each attempt."""
+    some = np.random.default_rng(0).permutation(count)[:MOST_LOOKED_AT].tolist()
+    return sorted({*some, *spread_out(count, LOOKED_AT)})
+
+
 def shared_schema(
     files: Sequence[Found],
     told: Callable[[Found, int | None], pa.Schema | None],
@@ -139,10 +145,11 @@ def _looked_at(files: Sequence[Found], filled: Sequence[int]) -> list[tuple[Foun
 
     filled: numbers of the files that are not empty.
     """
-    drawn = np.random.default_rng(0).permutation(len(filled))[:MOST_LOOKED_AT]
-    sizes: dict[int, int | None] = dict.fromkeys(drawn.tolist(), SHALLOW_BYTES)
-    sizes |= dict.fromkeys(spread_out(len(filled), LOOKED_AT))
-    return [(files[filled[place]], sizes[place]) for place in sorted(sizes)]
+    whole = {*spread_out(len(filled), LOOKED_AT)}
+    return [
+        (files[filled[place]], None if place in whole else SHALLOW_BYTES)
+        for place in drawn(len(filled))
+    ]
 
 
 def told_types(table: pa.Table) -> pa.Schema:
