@@ -77,6 +77,16 @@ CASES = {
         [2.0**30 + 1, 0.5],
         "float64",
     ),
+    "int64 and a short decimal": Case(
+        pa.array([-(2**63)]),
+        pa.array([Decimal(5)], pa.decimal64(5, 0)),
+        [Decimal(-(2**63)), Decimal(5)],
+    ),
+    "uint64 and a decimal with a fraction": Case(
+        pa.array([2**64 - 1], pa.uint64()),
+        pa.array([Decimal("0.5")], pa.decimal32(5, 1)),
+        [Decimal(2**64 - 1), Decimal("0.5")],
+    ),
     "dictionaries and texts": Case(
         pa.array(["r"]).dictionary_encode(), pa.array(["b"]), ["r", "b"]
     ),

@@ -169,6 +169,8 @@ def _unified(fields: Iterable[pa.Field]) -> pa.Field:
     fields = list(fields)
     if len({field.type for field in fields}) > 1:  # Arrow has no common type of these
         fields = [each.with_type(_plain(_stored(each))) for each in fields]
+        if any(pa.types.is_decimal(each.type) for each in fields):
+            fields = [each.with_type(_with_digits(each.type)) for each in fields]
     schemas = [pa.schema([field]) for field in fields]
     return pa.unify_schemas(schemas, promote_options="permissive").field(0)
 
@@ -179,6 +181,15 @@ def _plain(kind: pa.DataType) -> pa.DataType:
         return _plain(kind.value_type)
     has_zone = pa.types.is_timestamp(kind) and kind.tz is not None
     return pa.timestamp(kind.unit, "UTC") if has_zone else kind
+
+
+def _with_digits(kind: pa.DataType) -> pa.DataType:
+    """Return a decimal for a short one and for integers, of which Arrow counts too few digits."""
+    if pa.types.is_integer(kind):
+        bits = kind.bit_width - pa.types.is_signed_integer(kind)
+        return pa.decimal128(len(str(2**bits)), 0)
+    is_short = pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind)
+    return pa.decimal128(kind.precision, kind.scale) if is_short else kind
 
 
 def _misfit(stored: dict[pa.Field, str], field: str, remedy: str) -> Problem:
