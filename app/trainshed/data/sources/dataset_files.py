@@ -198,7 +198,12 @@ def _open(at: Folder, read: ReadSpec, scan: Scan, field: str, access: FileAccess
     scan, fragments = form.open(files, scan, field, access.opened)
     described = FileTable(files.names, files.num_bytes)
     # Reading checks that the files still have the listed content.
-    return Contents(scan, described, FragmentTable(fragments, files.paths, files.versions))
+    found = (
+        FragmentTable.of_files(files.num_bytes, files.paths, files.versions)
+        if fragments is None
+        else FragmentTable(fragments, files.paths, files.versions)
+    )
+    return Contents(scan, described, found)
 
 
 def _open_parquet(  # noqa: PLR0913, PLR0917 - files, and how they are got at

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.app.data.builders_formats import open_files, read_all
+from trainshed.data.sampler.fragments import Fragment
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.formats import line_files
 from trainshed.data.sources.listing import Found
@@ -31,7 +32,9 @@ def test_each_line_is_read_once_and_in_order(
         path.write_bytes(content)
         patched.setattr(line_files, "SPAN_BYTES", span)
         patched.setattr(line_files, "BLOCK_BYTES", block)
-        fragments = line_files.cut_files([Found(str(path), "a.txt", len(content))])
+        files = [Found(str(path), "a.txt", len(content))]
+        whole = Fragment(str(path), 0, (), None, len(content))
+        fragments = line_files.cut_files(files) or [whole]
 
         blocks = [each for part in fragments for each in line_files.line_blocks(part, open_file)]
 
@@ -44,7 +47,7 @@ def test_a_packed_file_of_several_is_cut_nowhere(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(line_files, "SPAN_BYTES", 10)
     name = "a.txt.gz-00000-of-00010"
 
-    [fragment] = line_files.cut_files([Found(name, name, 100)])
+    [fragment] = line_files.cut_files([Found(name, name, 100)]) or []
 
     assert fragment.span is None
 

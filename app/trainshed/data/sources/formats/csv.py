@@ -81,7 +81,7 @@ class Csv(Format):
     @override
     def open(
         self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
-    ) -> tuple[Scan, Iterable[Fragment]]:
+    ) -> tuple[Scan, Iterable[Fragment] | None]:
         options = scan.options_as(CsvOptions)
 
         def told(file: Found, most: int | None) -> pa.Schema | None:
@@ -96,7 +96,7 @@ class Csv(Format):
 
         schema, floats = shared_schema(files, told, options.types, field)
         scan = replace(scan, schema=schema, floats=floats)
-        return scan, cut_files(files, whole=options.multiline)
+        return scan, None if options.multiline else cut_files(files)
 
     @override
     def tables(self, read: FragmentRead) -> Iterator[Columns | BadRecord]:

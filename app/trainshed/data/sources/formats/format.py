@@ -87,8 +87,10 @@ class Format(Reader):
     @abstractmethod
     def open(
         self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
-    ) -> tuple[Scan, Iterable[Fragment]]:
+    ) -> tuple[Scan, Iterable[Fragment] | None]:
         """Return how to read the files, and their fragments, before any row is read.
+
+        None if each file is a fragment, whose rows only reading tells.
 
         Args:
             files: at least one, sorted by name.

@@ -85,7 +85,7 @@ class Json(Format):
     @override
     def open(
         self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
-    ) -> tuple[Scan, Iterable[Fragment]]:
+    ) -> tuple[Scan, Iterable[Fragment] | None]:
         options = scan.options_as(JsonOptions)
 
         def told(file: Found, most: int | None) -> pa.Schema | None:
@@ -102,7 +102,7 @@ class Json(Format):
 
         schema, floats = shared_schema(files, told, options.types, field)
         scan = replace(scan, schema=schema, floats=floats)
-        return scan, cut_files(files, whole=not options.lines)
+        return scan, cut_files(files) if options.lines else None
 
     @override
     def tables(self, read: FragmentRead) -> Iterator[Columns | BadRecord]:

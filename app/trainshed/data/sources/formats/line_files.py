@@ -15,7 +15,7 @@ from trainshed.failures import is_passing
 from trainshed.storage.byte_ranges import WHOLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from trainshed.data.sources.listing import Found
     from trainshed.data.sources.opener import Opener
@@ -50,10 +50,14 @@ def is_packed(path: str) -> bool:
     return ending_of(path).endswith(tuple(_PACKED))
 
 
-def cut_files(files: Sequence[Found], *, whole: bool = False) -> Iterator[Fragment]:
-    """Yield fragments of neighbouring bytes; whole: one per file."""
+def cut_files(files: Sequence[Found]) -> Iterable[Fragment] | None:
+    """Return fragments of neighbouring bytes; None if each file is one."""
+    return None if all(file.bytes <= SPAN_BYTES for file in files) else _cut(files)
+
+
+def _cut(files: Sequence[Found]) -> Iterator[Fragment]:
     for number, file in enumerate(files):
-        if whole or file.bytes <= SPAN_BYTES or is_packed(file.where):
+        if file.bytes <= SPAN_BYTES or is_packed(file.where):
             yield Fragment(file.where, number, (), None, file.bytes)
             continue
         for start in range(0, file.bytes, SPAN_BYTES):

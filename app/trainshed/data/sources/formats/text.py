@@ -36,7 +36,7 @@ class Text(Format):
     @override
     def open(
         self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
-    ) -> tuple[Scan, Iterable[Fragment]]:
+    ) -> tuple[Scan, Iterable[Fragment] | None]:
         return replace(scan, schema=pa.schema([(COLUMN, pa.string())])), cut_files(files)
 
     @override

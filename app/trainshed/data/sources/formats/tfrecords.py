@@ -19,7 +19,6 @@ from trainshed.data.sources.formats.line_files import (
     COMPRESSED,
     GZIP,
     HEAD_BYTES,
-    cut_files,
     read_up_to,
     stored_share,
     unpacked,
@@ -31,7 +30,7 @@ from trainshed_api.errors import Problem, SpecError, one_of
 from trainshed_api.formats import TfrecordsOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from trainshed.data.sampler.fragments import Fragment, Scan
     from trainshed.data.sources.column_arrays import Array, Columns
@@ -74,7 +73,7 @@ class Tfrecords(Format):
     @override
     def open(
         self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
-    ) -> tuple[Scan, Iterable[Fragment]]:
+    ) -> tuple[Scan, None]:
         heads = []
         for file in some_files(files):
             try:
@@ -84,7 +83,7 @@ class Tfrecords(Format):
                 raise SpecError([Problem(f"{field}.path", None, expected)]) from error
         schema = _schema(heads, scan.options_as(TfrecordsOptions), field)
         # Only the records before it tell where a record begins: one task reads a file.
-        return replace(scan, schema=schema), cut_files(files, whole=True)
+        return replace(scan, schema=schema), None
 
     @override
     def tables(self, read: FragmentRead) -> Iterator[Columns | BadRecord]:

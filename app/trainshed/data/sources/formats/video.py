@@ -14,14 +14,13 @@ from typing_extensions import override
 from trainshed.data.sources.column_arrays import as_objects
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.formats.format import Format, FragmentRead
-from trainshed.data.sources.formats.line_files import cut_files
 from trainshed.data.sources.formats.shared_types import some_files
 from trainshed.storage.byte_ranges import WHOLE
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import VideoOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from av.container import InputContainer
     from numpy.typing import NDArray
@@ -47,7 +46,7 @@ class Video(Format):
     @override
     def open(
         self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
-    ) -> tuple[Scan, Iterable[Fragment]]:
+    ) -> tuple[Scan, None]:
         options = scan.options_as(VideoOptions)
         try:
             sizes = {file.where: _size(file.where, opened) for file in some_files(files)}
@@ -62,7 +61,7 @@ class Video(Format):
         kinds = (pa.fixed_shape_tensor(pa.uint8(), (*first, 3)), pa.int64(), pa.string())
         schema = pa.schema(list(zip(_COLUMNS, kinds, strict=True)))
         # Frames are split by their position in a task's input: one video per task.
-        return replace(scan, schema=schema), cut_files(files, whole=True)
+        return replace(scan, schema=schema), None
 
     @override
     def tables(self, read: FragmentRead) -> Iterator[Columns]:

@@ -16,7 +16,6 @@ from trainshed.data.sources.formats.format import Format, FragmentRead
 from trainshed.data.sources.formats.json import value_of
 from trainshed.data.sources.formats.line_files import (
     HEAD_BYTES,
-    cut_files,
     stored_share,
     unpacked,
     with_packed,
@@ -30,7 +29,7 @@ from trainshed_api.errors import Problem, SpecError
 from trainshed_api.formats import WebdatasetOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from trainshed.data.sampler.fragments import Fragment, Scan
     from trainshed.data.sources.column_arrays import Array, Columns
@@ -74,7 +73,7 @@ class Webdataset(Format):
     @override
     def open(
         self, files: Sequence[Found], scan: Scan, field: str, opened: Opener
-    ) -> tuple[Scan, Iterable[Fragment]]:
+    ) -> tuple[Scan, None]:
         found: list[_Sample] = []
         options = scan.options_as(WebdatasetOptions)
         # A member that is not decoded is a column of bytes.
@@ -91,7 +90,7 @@ class Webdataset(Format):
             expected = "members whose name has a dot: key.ending"
             raise SpecError([Problem(f"{field}.path", files[0].where, expected)])
         # Only the members before it tell where a member begins: one task reads a file.
-        return replace(scan, schema=schema), cut_files(files, whole=True)
+        return replace(scan, schema=schema), None
 
     @override
     def tables(self, read: FragmentRead) -> Iterator[Columns]:
