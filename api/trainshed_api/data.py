@@ -186,19 +186,6 @@ class DatasetSpec(SpecModel):
     )
 
     @model_validator(mode="after")
-    def _cache_holds_the_rows(self) -> Self:
-        if problem := cache_problem(self):
-            raise RuleError([problem])
-        if self.cache == "none" and any(each.kind == "groups" for each in self.transforms):
-            expected = (
-                "objects, disk, workers or auto with transforms of kind groups: a group has rows"
-            )
-            raise RuleError(
-                [Problem("cache", '"none"', f"{expected} of all files, and is made once")]
-            )
-        return self
-
-    @model_validator(mode="after")
     def _mixed_rows_are_made_by_others(self) -> Self:
         if self.read.mix is None:
             return self
@@ -223,14 +210,19 @@ class DatasetSpec(SpecModel):
         return self
 
     @model_validator(mode="after")
-    def _bad_records_are_of_files(self) -> Self:
+    def _rows_can_be_cached_and_skipped(self) -> Self:
+        if problem := cache_problem(self):
+            raise RuleError([problem])
+        if self.cache == "none" and any(each.kind == "groups" for each in self.transforms):
+            expected = (
+                "objects, disk, workers or auto with transforms of kind groups: a group has rows"
+            )
+            raise RuleError(
+                [Problem("cache", '"none"', f"{expected} of all files, and is made once")]
+            )
         if self.on_bad_record == "skip" and self.read.format is None:
             expected = "fail, because rows that a function returns have no file and position"
             raise RuleError([Problem("onBadRecord", '"skip"', expected)])
-        return self
-
-    @model_validator(mode="after")
-    def _epoch_of_some_rows_is_not_kept(self) -> Self:
         if self.rows_per_epoch is None:
             return self
         why = "with rowsPerEpoch, because an epoch continues where the last one stopped"

@@ -33,16 +33,8 @@ TRAIN_ONLY = (
 )
 
 
-def cross_field_errors(spec: TrainingRunSpec) -> list[Problem]:
-    """Return what is wrong with fields that are right by themselves."""
-    return [
-        *_check_program(spec),
-        *_check_framework(spec),
-        *_check_sections(spec),
-    ]
-
-
-def _check_program(spec: TrainingRunSpec) -> Iterator[Problem]:
+def cross_field_errors(spec: TrainingRunSpec) -> Iterator[Problem]:
+    """Yield what is wrong with fields that are right by themselves."""
     if (spec.train is None) == (spec.entrypoint is None):
         got = "both train and entrypoint" if spec.train else "neither train nor entrypoint"
         yield Problem("", got, "exactly one: train (a function) or entrypoint (a command)")
@@ -53,6 +45,8 @@ def _check_program(spec: TrainingRunSpec) -> Iterator[Problem]:
                 written = show_value(spec.model_dump(mode="json", include={name})[name])
                 expected = "no value without train: an entrypoint has its own arguments"
                 yield Problem(fields[name].alias or name, written, expected)
+    yield from _check_framework(spec)
+    yield from _check_sections(spec)
 
 
 def _check_framework(spec: TrainingRunSpec) -> Iterator[Problem]:

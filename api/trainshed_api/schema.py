@@ -6,6 +6,7 @@ bounds only (pydantic emits a numeric exclusiveMinimum for `gt`, a CRD wants a b
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -25,6 +26,8 @@ from trainshed_api.errors import Problem, RuleError, show_value
 from trainshed_api.quantity import MOST_BYTES, MOST_CORES, parse_quantity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pydantic.fields import FieldInfo
 
 ReadBy = Literal["app", "controller", "both"]
@@ -96,14 +99,10 @@ def expected_quantity(most: str, example: str) -> str:
 
 def _bound_quantity(most: str, example: str) -> AfterValidator:
     def refuse(text: str) -> str:
-        wrong = RuleError([Problem("", show_value(text), expected_quantity(most, example))])
-        try:
-            amount = parse_quantity(text)
-        except ValueError:
-            raise wrong from None
-        if not 0 < amount <= parse_quantity(most):
-            raise wrong
-        return text
+        with contextlib.suppress(ValueError):
+            if 0 < parse_quantity(text) <= parse_quantity(most):
+                return text
+        raise RuleError([Problem("", show_value(text), expected_quantity(most, example))])
 
     return AfterValidator(refuse)
 
@@ -114,9 +113,12 @@ def normalise_json(value: JsonValue, path: str = "") -> JsonValue:
     Raises RuleError for what JSON cannot carry: NaN, infinity, half of a character.
     """
     if isinstance(value, dict):
-        for key in value:
-            _expect_name(key, path)
-            _refuse_half_characters(key, path)
+        names: Iterable[object] = value  # YAML has others than texts
+        for name in names:
+            if not isinstance(name, str):
+                expected = "names that are texts. Put it in quotes"
+                raise RuleError([Problem(path, f"the name {name}", expected)])
+            _refuse_half_characters(name, path)
         return {
             key: normalise_json(item, f"{path}.{key}" if path else key)
             for key, item in value.items()
@@ -143,22 +145,11 @@ def normalise_json(value: JsonValue, path: str = "") -> JsonValue:
     return value
 
 
-def _expect_name(key: object, path: str) -> None:
-    if not isinstance(key, str):
-        raise RuleError(
-            [Problem(path, f"the name {key}", "names that are texts. Put it in quotes")]
-        )
-
-
 def _refuse_half_characters(text: str, path: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
         raise RuleError([Problem(path, ascii(text)[:80], "whole Unicode characters")]) from None
-
-
-def _normalise_object(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    return {key: normalise_json(item, key) for key, item in value.items()}
 
 
 def _refuse_env_names(env: dict[str, str]) -> dict[str, str]:
@@ -217,7 +208,7 @@ Share = Annotated[
     Strict(),
 ]
 Weights = Annotated[dict[str, Weight], Field(min_length=1)]
-JsonObject = Annotated[dict[str, JsonValue], AfterValidator(_normalise_object)]
+JsonObject = Annotated[dict[str, JsonValue], AfterValidator(normalise_json)]
 Environment = Annotated[dict[str, str], AfterValidator(_refuse_env_names)]
 FunctionName = Annotated[
     str,

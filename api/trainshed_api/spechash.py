@@ -108,7 +108,9 @@ def _fields(
             part[name] = _below(value, written[name], f"{place}{name}", speed)
             if value == _default(field) and (was := earlier_default(field)):
                 part[name] = was
-            if part[name] == {} and _is_later_section(field, f"{place}{name}"):
+            # A later field that only holds others; one that may be left out says something itself.
+            is_later = f"{place}{name}" not in _FIRST_FORM
+            if part[name] == {} and is_later and isinstance(_default(field), SpecModel):
                 del part[name]
     return part
 
@@ -132,11 +134,6 @@ def _is_hashed(field: FieldInfo, value: object, place: str, speed: bool) -> bool
     if place in _FIRST_FORM:
         return lasting or speed
     return lasting and value != _default(field)
-
-
-def _is_later_section(field: FieldInfo, place: str) -> bool:
-    """Say whether a field only holds others; one that may be left out says something by itself."""
-    return place not in _FIRST_FORM and isinstance(_default(field), SpecModel)
 
 
 def _default(field: FieldInfo) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -18,9 +18,6 @@ from trainshed_api.schema import (
     SpecModel,
     annotate,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TransformKind = Literal["batches", "rows", "filter", "groups"]
 BatchFormat = Literal["numpy", "pandas", "pyarrow"]
@@ -77,24 +74,23 @@ class TransformSpec(SpecModel):
 
     @model_validator(mode="after")
     def _fields_fit_the_kind(self) -> Self:
-        if problems := list(self._misplaced()):
-            raise RuleError(problems)
-        return self
-
-    def _misplaced(self) -> Iterator[Problem]:
+        problems = []
         if self.batch_size is not None and self.kind not in ("batches", "filter"):
             expected = "no value without kind batches or filter"
-            yield Problem("batchSize", str(self.batch_size), expected)
+            problems.append(Problem("batchSize", str(self.batch_size), expected))
         if self.batch_format != "numpy" and self.kind == "rows":
             expected = "no value with kind rows, which are dicts; or another kind"
-            yield Problem("batchFormat", show_value(self.batch_format), expected)
-        if self.kind == "groups":
-            if not self.by:
-                yield Problem("by", None, "missing; expected the columns that make a group")
-            return
+            problems.append(Problem("batchFormat", show_value(self.batch_format), expected))
+        if self.kind == "groups" and not self.by:
+            expected = "missing; expected the columns that make a group"
+            problems.append(Problem("by", None, expected))
         for name, columns in (("by", self.by), ("orderBy", self.order_by)):
-            if columns:
-                yield Problem(name, show_value(list(columns)), "no value without kind groups")
+            if columns and self.kind != "groups":
+                expected = "no value without kind groups"
+                problems.append(Problem(name, show_value(list(columns)), expected))
+        if problems:
+            raise RuleError(problems)
+        return self
 
 
 class FunctionSpec(SpecModel):

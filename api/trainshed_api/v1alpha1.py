@@ -290,8 +290,7 @@ class TrainingRunSpec(SpecModel):
 
     @model_validator(mode="after")
     def _fields_fit_together(self) -> Self:
-        problems = cross_field_errors(self)
-        if problems:
+        if problems := list(cross_field_errors(self)):
             raise RuleError(problems)
         return self
 
