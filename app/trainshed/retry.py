@@ -31,6 +31,8 @@ class RetryPolicy:
         for pause in self.pauses:
             try:
                 return read()
+            except FileNotFoundError:
+                raise
             except (OSError, RuntimeError) as error:  # torch's reader has only the latter
                 if not is_passing(error):
                     raise

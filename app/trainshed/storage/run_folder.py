@@ -165,18 +165,12 @@ class RunFolder:
         """
         numbers = self.attempts()
         for position in range(len(numbers) - 1, -1, -1):
-            if self._is_fresh(numbers[position], surely):
+            number = numbers[position]
+            if number not in self._fresh and (claim := self.claimed(number)):
+                self._fresh[number] = claim.fresh
+            if self._fresh.get(number, surely):
                 return numbers[position:]
         return numbers
-
-    def _is_fresh(self, number: int, unread: bool) -> bool:
-        """Return whether an attempt started over; unread: the answer if that cannot be read."""
-        if number not in self._fresh:
-            claim = self.claimed(number)
-            if claim is None:
-                return unread
-            self._fresh[number] = claim.fresh
-        return self._fresh[number]
 
     def claimed(self, number: int) -> Claim | None:
         """Return the owner of an attempt; None if the claim cannot be read."""
@@ -252,7 +246,7 @@ def read_record(folder: Folder) -> RunRecord | None:
     """
     try:
         return RunRecord.model_validate_json(READS.read(lambda: folder.read(RECORD)))
-    except ValidationError:
+    except (FileNotFoundError, ValidationError):
         return None
     except OSError as error:
         if is_passing(error):  # it may be there: to go on without would forget what was trained
