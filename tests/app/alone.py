@@ -87,11 +87,11 @@ def train_alone(
     record = run_record(prepared, home, launch.started)
     prepared.folder.at.write(RECORD, record.model_dump_json(by_alias=True).encode())
     coordinator = Coordinator(launch.started)
-    worker = Worker(
-        make_job(launch, attempt), coordinator, frameworks.named(launch.prepared.spec.framework)
-    )
+    job = make_job(launch, attempt)
+    worker = Worker(job, coordinator, frameworks.named(prepared.spec.framework))
     display = Shown()
-    tracking = begin_tracking(prepared, attempt.number, record)
+    trackers = prepared.spec.tracking
+    tracking = begin_tracking(prepared, trackers, attempt.number, record) if trackers else None
     driver = AttemptMonitor(prepared, attempt, display, stop or Stop(), tracking=tracking)
     for note in refused:
         driver.warn(note)

@@ -81,7 +81,8 @@ def run(
         ShutdownDeadline(publisher, stop) as overtime,
         output.kept(attempt.folder.append(LOG)),
     ):
-        tracking = begin_tracking(prepared, attempt.number, record)
+        trackers = prepared.spec.tracking
+        tracking = begin_tracking(prepared, trackers, attempt.number, record) if trackers else None
         driver = AttemptMonitor(prepared, attempt, display, stop, publisher, tracking=tracking)
         driver.show(Starting(time=launch.started, phase="imports"))
         driver.show(Starting(time=launch.planned, phase="planning"))

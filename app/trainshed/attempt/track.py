@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from trainshed.planning.preflight import Prepared
     from trainshed.tracking.session import Tracking
     from trainshed_api.records import ResultRecord, RunRecord
+    from trainshed_api.tracking import TrackingSpec
 
 # Fields of the spec that are parameters of an experiment.
 PARAMETERS = (
@@ -27,17 +28,17 @@ PARAMETERS = (
 )
 
 
-def begin_tracking(prepared: Prepared, number: int, record: RunRecord) -> Tracking | None:
-    """Return the trackers of an attempt; None if the run names none.
+def begin_tracking(
+    prepared: Prepared, spec: TrackingSpec, number: int, record: RunRecord
+) -> Tracking:
+    """Return the trackers of an attempt.
 
     Args:
         prepared: the run.
+        spec: its trackers.
         number: of the attempt.
         record: of the run, as the attempt writes it.
     """
-    spec = prepared.spec.tracking
-    if spec is None:
-        return None
     from trainshed.tracking.session import Tracking, trackers_of
     from trainshed.tracking.tracker import TrackedRun, parameter_name
 
