@@ -242,12 +242,24 @@ def _is_own(value: object, module: ModuleType) -> bool:
 
 
 def _lines_by_name(function: Callable[..., object]) -> dict[str, int]:
-    """Return what the file of a function imports or reaches through dots, each with a line."""
+    """Return what the file of a function imports or reaches through dots, each with a line.
+
+    Such as `ray.air.session`.
+    """
     try:
         tree = parse_python(source_of(function))
     except SyntaxError:
         return {}
-    return {name: line for node in ast.walk(tree) for name, line in _names_used(node)}
+    lines: dict[str, int] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                lines |= dict.fromkeys((alias.name for alias in names), node.lineno)
+            case ast.ImportFrom(module=str(module), names=names):
+                lines |= dict.fromkeys((f"{module}.{alias.name}" for alias in names), node.lineno)
+            case ast.Attribute():
+                lines[ast.unparse(node)] = node.lineno
+    return lines
 
 
 def _refuse_removed_session(use: str, function: Callable[..., object], field: str) -> None:
@@ -262,15 +274,3 @@ def _refuse_removed_session(use: str, function: Callable[..., object], field: st
                 "ray.train.get_dataset_shard and ray.train.get_context"
             )
             raise SpecError([Problem(field, use, expected)])
-
-
-def _names_used(node: ast.AST) -> list[tuple[str, int]]:
-    """Return what a node imports or reaches through dots, e.g. `ray.air.session`, and its line."""
-    match node:
-        case ast.Import(names=names):
-            return [(alias.name, node.lineno) for alias in names]
-        case ast.ImportFrom(module=str(module), names=names):
-            return [(f"{module}.{alias.name}", node.lineno) for alias in names]
-        case ast.Attribute():
-            return [(ast.unparse(node), node.lineno)]
-    return []

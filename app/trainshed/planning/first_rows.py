@@ -202,7 +202,8 @@ def _check_values(
     rows = np.arange(num_rows(columns), dtype=np.int64)
     problems = []
     for name, array in columns.items():
-        if array.dtype.kind not in "iufc" or plan.collate:  # which looks by itself
+        # A function of feed.collate looks by itself.
+        if array.dtype.kind not in "iufc" or plan.collate or not plan.spec.feed.dtypes:
             continue
         try:
             check_dtype(
@@ -274,16 +275,12 @@ def _transformed(
         columns = _sampled(draft, fragment, lambda: transform(read, draft.transforms))
         seconds = time.perf_counter() - begun
         num_read = num_rows(read)
-    row_bytes, read_bytes = _mean_bytes(columns), _mean_bytes(read)
+    row_bytes, read_bytes = (nbytes(each) / max(num_rows(each), 1) for each in (columns, read))
     if draft.is_grouped and not scan.skips_bad:
         # All rows of a group are in memory, however many the function returns.
         row_bytes = max(row_bytes, read_bytes)
     held = max(nbytes(columns), nbytes(read)) / max(num_rows(read), 1)
     return _Seen(fragment, columns, num_read, row_bytes, read_bytes, held, seconds)
-
-
-def _mean_bytes(columns: Columns) -> float:
-    return nbytes(columns) / max(num_rows(columns), 1)
 
 
 class _NothingGoodError(Exception):

@@ -227,7 +227,8 @@ def _plans(
         looked = found.get(name)
         if spec.train and looked and looked.sample and not looked.plan.collate:
             check_rows(spec.train, spec.config, name, looked.sample)
-    check_holdouts(plans, datasets)
+    if any(dataset.read.holdout for dataset in datasets.values()):
+        check_holdouts(plans, datasets)
     for name, dataset in datasets.items():
         if dataset.read.mix is not None:
             samples = {part: found[part].sample for part in dataset.read.mix}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import uuid
 from dataclasses import replace
 from itertools import islice
@@ -26,7 +25,7 @@ from trainshed.data.sources.formats.iceberg import Iceberg
 from trainshed.data.sources.formats.json import Json
 from trainshed.data.sources.formats.lance import Lance
 from trainshed.data.sources.formats.npy import Npy
-from trainshed.data.sources.formats.optional_packages import check_package
+from trainshed.data.sources.formats.optional_packages import OF_FORMATS, check_package
 from trainshed.data.sources.formats.parquet_sample import are_many, open_sample
 from trainshed.data.sources.formats.shared_types import spread_out
 from trainshed.data.sources.formats.text import Text
@@ -126,26 +125,21 @@ def open_source(  # noqa: PLR0913 - files, and how they are got at
             another format, or the files do not match.
     """
     assert read.format
-    check_package(read.format, field)
-    with _refused(f"{field}.path", str(at)):
+    if read.format in OF_FORMATS:
+        check_package(read.format, field)
+    path = f"{field}.path"
+    try:
         source = _opened(at, read, field, access, begun_with, skips_bad=skips_bad)
         return _stratified(source, f"{field}.holdout", access, known or KnownStrata())
-
-
-@contextlib.contextmanager
-def _refused(field: str, at: str) -> Iterator[None]:
-    """Refuse unreadable data that only inspecting the files reveals."""
-    try:
-        yield
     except OSError as error:
         if is_passing(error):
-            raise InfrastructureError(f"{field}: {error}", "storage") from error
+            raise InfrastructureError(f"{path}: {error}", "storage") from error
         if isinstance(error, NoRoomError):
-            raise InfrastructureError(f"{field}: {error.strerror}", "scratch") from error
-        raise SpecError([Problem(field, at, str(error))]) from error
+            raise InfrastructureError(f"{path}: {error.strerror}", "scratch") from error
+        raise SpecError([Problem(path, str(at), str(error))]) from error
     except DataError as error:
         where, _, said = str(error).partition(": ")
-        raise SpecError([Problem(field, None, f"{where} cannot be read: {said}")]) from error
+        raise SpecError([Problem(path, None, f"{where} cannot be read: {said}")]) from error
 
 
 def _opened(  # noqa: PLR0913 - files, and how they are got at

@@ -32,7 +32,7 @@ OF_FORMATS: Mapping[FormatName, OptionalPackage] = {
 
 
 def check_package(form: FormatName, field: str) -> None:
-    """Refuse a format whose package is not installed.
+    """Refuse a format of `OF_FORMATS` whose package is not installed.
 
     Args:
         form: the format.
@@ -41,8 +41,7 @@ def check_package(form: FormatName, field: str) -> None:
     Raises:
         SpecError: saying how to install it.
     """
-    package = OF_FORMATS.get(form)
-    if package is not None and (missing := missing_of([package])):
+    if missing := missing_of([OF_FORMATS[form]]):
         expected = expected_packages(missing, f"trainshed[{form}]")
         raise SpecError([Problem(f"{field}.format", f'"{form}"', expected)])
 
