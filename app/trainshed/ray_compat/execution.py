@@ -7,7 +7,7 @@ import functools
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING
 
 import ray
 import ray.data
@@ -27,11 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pyarrow as pa
-    from ray.actor import ActorHandle
     from ray.data._internal.execution.streaming_executor import StreamingExecutor
     from ray.data.block import Block
-
-Actor = TypeVar("Actor")
 
 # Blocks that Ray Data may have ready for each of its CPUs before somebody takes them.
 READY_BYTES_A_CPU = 64 * 2**20
@@ -91,13 +88,9 @@ def this_actor() -> bytes | None:
     return sent
 
 
-def actor_of(sent: bytes) -> ActorHandle[Actor]:
-    """Return the actor that another process sent."""
-    return cast("ActorHandle[Actor]", _unpickled(sent))
-
-
 @functools.cache
-def _unpickled(sent: bytes) -> object:
+def actor_of(sent: bytes) -> object:
+    """Return the actor that another process sent."""
     made: object = cloudpickle.loads(sent)
     return made
 

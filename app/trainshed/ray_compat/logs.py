@@ -46,15 +46,6 @@ def quiet(library: str, level: int) -> None:
             handler.setLevel(level)
 
 
-def in_our_words(said: str) -> tuple[str, str] | None:
-    """Return the kind of a warning and what it means; None for what matters to nobody here."""
-    for pattern, words in _WORDS.items():
-        if found := pattern.search(said):
-            known = {name: text.strip() for name, text in found.groupdict().items()}
-            return pattern.pattern, words.format(**known)
-    return None
-
-
 def heed(library: str, tell: Callable[[str], None]) -> None:
     """Have the warnings of a library of Ray's told that matter, each kind once.
 
@@ -75,8 +66,11 @@ class _Heeding(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Tell a record, if it is the first of a kind that matters."""
-        understood = in_our_words(record.getMessage())
-        if understood is None or understood[0] in self._told:
-            return
-        self._told.add(understood[0])
-        self._tell(understood[1])
+        said = record.getMessage()
+        for pattern, words in _WORDS.items():
+            if found := pattern.search(said):
+                if pattern.pattern not in self._told:
+                    self._told.add(pattern.pattern)
+                    known = {name: text.strip() for name, text in found.groupdict().items()}
+                    self._tell(words.format(**known))
+                return

@@ -13,7 +13,8 @@ from trainshed.data.sampler.auto_shuffle import (
     choose_shuffle,
     num_sorted_labels,
 )
-from trainshed.data.sampler.sizes import Measured
+from trainshed.data.sampler.dataset_plan import plan_dataset
+from trainshed.data.sampler.sizes import CacheMemory, Measured
 from trainshed_api.data import LOCAL_BUFFER
 from trainshed_api.v1alpha1 import DatasetSpec
 
@@ -58,7 +59,6 @@ CASES: dict[str, Case] = {
     ),
     "an epoch of some rows": Case(("local", LOCAL_BUFFER), rows=9, spec={"rowsPerEpoch": 5}),
     "a buffer of its own": Case(("none", 50), rows=9, spec={"shuffle": {"bufferSize": 50}}),
-    "a named mode": Case(("none", LOCAL_BUFFER), rows=9, spec={"shuffle": {"mode": "none"}}),
 }
 
 
@@ -78,6 +78,15 @@ def test_rows_of_a_function_are_not_shuffled() -> None:
 
     assert chosen.mode == "none"
     assert reason == "only its function knows how many rows there are"
+
+
+def test_a_named_mode_stays() -> None:
+    read = {"use": "rows:make"}
+    spec = DatasetSpec.model_validate({"read": read, "shuffle": {"mode": "local"}})
+
+    plan = plan_dataset("train", spec, None, None, CacheMemory(0, 0), 1, trains=True)
+
+    assert (plan.spec.shuffle.mode, plan.shuffle_reason) == ("local", "")
 
 
 LABELS: dict[str, tuple[list[list[object]], int]] = {

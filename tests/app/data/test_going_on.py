@@ -147,7 +147,7 @@ def test_a_step_has_the_same_rows_on_any_number_of_workers_wherever_turns_are_cu
         first = first_read(plan, now, deal.steps)
         for rank, rows in enumerate(ranks):
             stream = iter(rows)
-            given_rows, counting = deal.steps.sizes(rank), deal.steps.counting(rank)
+            given_rows, counting = deal.steps.sizes(rank), deal.steps.sizes(rank, counted=True)
             for step in range(first, deal.steps.count):
                 here = [next(stream) for _ in range(given_rows[step])]
                 steps[step] += here[: counting[step]]

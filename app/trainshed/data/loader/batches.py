@@ -162,10 +162,15 @@ class Feed:
         """Return the steps of a pass over counted rows, waiting for the counts.
 
         Raises:
-            DataError: if there are too few rows for one step of training.
+            DataError: if there are too few rows for one step of training, or none of a part.
         """
         steps = steps_for(self.plan, at, self.rows)
-        self._check_mixed()
+        for part, counts in zip(self.plan.parts, self.counts(), strict=False):
+            if not counts.sum():
+                raise DataError(
+                    f"{self.plan.field}.read.mix.{part.name}: no rows are left after the "
+                    "transforms; expected a dataset with rows"
+                )
         if at.kind == "train" and not steps.count:
             rows = self.plan.spec.rows_per_epoch or self.rows
             raise DataError(too_few(self.plan, at, rows))
@@ -179,14 +184,6 @@ class Feed:
         if known.are_all:
             self._counts = (known.counts,)
         return known.are_all
-
-    def _check_mixed(self) -> None:
-        for part, counts in zip(self.plan.parts, self.counts(), strict=False):
-            if not counts.sum():
-                raise DataError(
-                    f"{self.plan.field}.read.mix.{part.name}: no rows are left after the "
-                    "transforms; expected a dataset with rows"
-                )
 
     def batches(
         self,
@@ -265,7 +262,7 @@ class Feed:
             yield from self._as_they_come(at)
             return
         steps = self.steps(at)
-        counting = steps.counting(self._rank).tolist()
+        counting = steps.sizes(self._rank, counted=True).tolist()
         tables = self._tables(at, steps.sizes(self._rank)[at.first_step :])
         for step, table in enumerate(tables, start=at.first_step):
             yield Given(table, counting[step], steps.total(step))

@@ -71,8 +71,7 @@ class Prefetched(Iterator[Item]):
         elif isinstance(self._items, Generator):
             self._items.close()
 
-    def __del__(self) -> None:
-        self.close()
+    __del__ = close
 
 
 class _Ahead(Generic[Item]):
@@ -139,9 +138,19 @@ class _Ahead(Generic[Item]):
         source = STAGE_TIMER.each(stage, self._source) if stage else self._source
         try:
             for item in source if self._depth else self._when_asked(source):
-                if not self._put(self._finish(item)):
-                    break
-                del item  # frees it while the next one is made
+                finished = self._finish(item)
+                del item
+                weight = self._weigh(finished)
+                with self._changed:
+                    self._changed.wait_for(
+                        lambda: self._weight < max(self._depth, 1) or self._closed
+                    )
+                    if self._closed:
+                        break
+                    self._ready.append((finished, weight))
+                    self._weight += weight
+                    self._changed.notify_all()
+                del finished  # frees it while the next one is made
         # Any end of the items must reach the waiting consumer.
         except BaseException as error:
             self._error = error
@@ -163,14 +172,3 @@ class _Ahead(Generic[Item]):
                     if self._closed:
                         return
                 yield next(source)
-
-    def _put(self, item: Item) -> bool:
-        weight = self._weigh(item)
-        with self._changed:
-            self._changed.wait_for(lambda: self._weight < max(self._depth, 1) or self._closed)
-            if self._closed:
-                return False
-            self._ready.append((item, weight))
-            self._weight += weight
-            self._changed.notify_all()
-            return True

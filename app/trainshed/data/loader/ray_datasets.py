@@ -8,7 +8,7 @@ import os
 import time
 import uuid
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -275,35 +275,22 @@ def delivery_of(
     left = steps.rows - steps.start(first_read(plan, at, steps))
     # Enough work for a task of more than one chunk, and for all CPUs.
     task_rows = min(TASK_BYTES / plan.row_bytes, left / (2 * sizes.cpus))
+    # Rows of the first chunk, and of the largest one: suitable blocks for each rank.
+    first, most = (at.world_size * each for each in (plan.block_rows, sizes.block_rows(plan)))
+    turn_rows = min(first, task_rows), min(most, task_rows)
+    if plan.spec.shuffle.mode == "global" and plan.source:
+        # A block is a task of the sort: as many as there are fragments, as Ray would choose.
+        block_rows = base.rows / max(1, len(plan.source.fragments))
+        most_rows = at.world_size * min(block_rows, TASK_BYTES / plan.row_bytes)
+        turn_rows = most_rows, most_rows
     return delivery(
         plan,
         at,
         base,
-        _turn_rows(plan, base.rows, at.world_size, sizes, task_rows),
+        turn_rows,
         task_rows,
         by_fragments=not (is_woven or is_sorted) and any(each.blocks is None for each in origins),
     )
-
-
-def _turn_rows(
-    plan: DatasetPlan, rows: int, world_size: int, sizes: Sizes, task_rows: float
-) -> tuple[float, float]:
-    """Return the maximum rows of a chunk, of the first and of all: suitable blocks per rank.
-
-    Args:
-        plan: of the dataset.
-        rows: of the pass.
-        world_size: number of workers.
-        sizes: of tasks and blocks.
-        task_rows: maximum rows of a task.
-    """
-    if plan.spec.shuffle.mode == "global" and plan.source:
-        # A block is a task of the sort: as many as there are fragments, as Ray would choose.
-        block_rows = rows / max(1, len(plan.source.fragments))
-        turn_rows = world_size * min(block_rows, TASK_BYTES / plan.row_bytes)
-        return turn_rows, turn_rows
-    first, most = (world_size * each for each in (plan.block_rows, sizes.block_rows(plan)))
-    return min(first, task_rows), min(most, task_rows)
 
 
 def sorted_dataset(origin: Origin, how: Reading, deal: Delivery) -> Dataset:
@@ -632,5 +619,5 @@ def _begin(told: bytes | None) -> None:
     keep_freed_memory()
     UNBROKEN.begin()
     if told is not None:
-        actor: ActorHandle[Listener] = actor_of(told)
+        actor = cast("ActorHandle[Listener]", actor_of(told))
         TELLER.tell(actor.spend.remote)

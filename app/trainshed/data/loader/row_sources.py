@@ -91,12 +91,15 @@ class RemoteSource:
 
     def counts(self) -> Sequence[Indices]:
         """Return the rows of each fragment, of each mixed dataset."""
-        return [self._counts(part) for part in self._plan.parts or (self._plan,)]
-
-    def _counts(self, part: DatasetPlan) -> Indices:
-        if part.is_filled:
-            return self._cache(part.name).counts
-        return part.counts if part.has_row_counts else _answer(self._remote_counts(part.name))
+        found = []
+        for part in self._plan.parts or (self._plan,):
+            if part.is_filled:
+                found.append(self._cache(part.name).counts)
+            elif part.has_row_counts:
+                found.append(part.counts)
+            else:
+                found.append(_answer(self._remote_counts(part.name)))
+        return found
 
     def known(self, at: EpochPass) -> Known:
         """Return the counts that were known when a pass began, the same on all ranks."""
@@ -146,21 +149,18 @@ class RemoteSource:
             coming = self._remote_take(at, self._rank)
             with STAGE_TIMER.inside(self._transfer, taken.stop - taken.start):
                 block = _fetched(taken.block, self._plan.field)
-                self._check(block, taken)
+                rows = BlockAccessor.for_block(block).num_rows()
+                if rows != taken.rows:  # Ray makes a block again if its node is lost
+                    raise DataError(
+                        f"{self._plan.field}: a block had {taken.rows} rows, and {rows} since it "
+                        "was lost and made again: transforms must return the same rows for the "
+                        "same input"
+                    )
                 tables = list(tables_of(block, taken.start, taken.stop))
             # Only the rows hold the block in the object store, as long as they are in use.
             del taken, block
             while tables:
                 yield tables.pop(0)
-
-    def _check(self, block: Block, taken: Slice) -> None:
-        """Check that a block has the promised rows: Ray makes it again if its node is lost."""
-        rows = BlockAccessor.for_block(block).num_rows()
-        if rows != taken.rows:
-            raise DataError(
-                f"{self._plan.field}: a block had {taken.rows} rows, and {rows} since it was lost "
-                "and made again: transforms must return the same rows for the same input"
-            )
 
     def _cache(self, name: str) -> CachedBlocks:
         if name not in self._cached:

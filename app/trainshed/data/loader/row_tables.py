@@ -52,17 +52,12 @@ class Rows:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def whole(self) -> Columns:
-        """Return all rows in one table, without a copy if there is only one."""
-        return join(self._tables, concatenate=LENDER.joined)
-
     def compact(self) -> Rows:
         """Return the same rows in one table with separate memory."""
-        if not self._tables:
-            return self
         if len(self._tables) > 1:
-            return Rows([self.whole()], self.ids)
-        return Rows([{name: array.copy() for name, array in self._tables[0].items()}], self.ids)
+            return Rows([join(self._tables, concatenate=LENDER.joined)], self.ids)
+        copied = [{name: array.copy() for name, array in each.items()} for each in self._tables]
+        return Rows(copied, self.ids)
 
     def table(self, wanted: Indices) -> Table:
         """Return rows by position, in the given order, with their ids."""

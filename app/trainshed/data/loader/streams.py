@@ -65,7 +65,13 @@ class PassStream(Generic[Item]):
     def put(self, ranks: Sequence[int], item: Item) -> bool:
         """Add an item for ranks that have not left, waiting for space. False once it is closed."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._has_capacity(ranks))
+            self._changed.wait_for(
+                lambda: (
+                    self._closed
+                    or any(not self._queues[rank] for rank in self._waiting)
+                    or all(len(self._queues[rank]) < self._depth for rank in ranks)
+                )
+            )
             if self._closed:
                 return False
             for rank in ranks:
@@ -136,8 +142,3 @@ class PassStream(Generic[Item]):
 
     def _all_have_left(self) -> bool:
         return len(self._left) == len(self._queues)
-
-    def _has_capacity(self, ranks: Sequence[int]) -> bool:
-        if any(not self._queues[rank] for rank in self._waiting):
-            return True
-        return all(len(self._queues[rank]) < self._depth for rank in ranks)

@@ -171,7 +171,7 @@ class _Uncounted:
         self.first = first_read(plan, at, self.steps)
         self._place = begin
         self._width = self.steps.rows_in(rank, 0, 1)
-        self._counting = int(replace(self.steps, full=1, last=0).counting(rank)[0])
+        self._counting = int(replace(self.steps, full=1, last=0).sizes(rank, counted=True)[0])
         # Rows of all ranks that do not fill a step yet.
         self._rest: list[Table] = []
 
@@ -240,7 +240,7 @@ class _Uncounted:
             return None
         places = steps.places(self._rank, steps.full, steps.count) - steps.start(steps.full)
         table = rows_of(self._rest).table(places)
-        return Given(table, int(steps.counting(self._rank)[-1]), steps.total(steps.full))
+        return Given(table, int(steps.sizes(self._rank, counted=True)[-1]), steps.total(steps.full))
 
 
 def too_few(plan: DatasetPlan, at: EpochPass, rows: int) -> str:

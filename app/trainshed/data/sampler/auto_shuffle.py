@@ -31,18 +31,15 @@ MOST_BUFFER_ROWS = 1_000_000
 def choose_shuffle(
     spec: DatasetSpec, measured: Measured | None, size: Size | None
 ) -> tuple[ShuffleSpec, str]:
-    """Return the shuffle of a dataset whose batches are the steps, and the reason for it.
+    """Return the shuffle for mode `auto` of a dataset whose batches are the steps, and why.
 
     Args:
         spec: of the dataset.
         measured: results of a sample of its rows; None if only running a function tells.
         size: of all transformed rows; None as above.
     """
-    asked = spec.shuffle
-    if asked.mode != "auto":
-        return asked, ""
-    if asked.buffer_size != LOCAL_BUFFER:
-        return _in_mode("none", asked.buffer_size), "bufferSize is set"
+    if (buffer_size := spec.shuffle.buffer_size) != LOCAL_BUFFER:
+        return _in_mode("none", buffer_size), "bufferSize is set"
     if measured is None or size is None:
         return _in_mode("none"), "only its function knows how many rows there are"
     said = f"{megabytes(size.most)} of rows"

@@ -111,22 +111,21 @@ class BatchLayout:
         rows = self.size if step < self.full else self.last
         return rows * (1 if self.split else self.world_size)
 
-    def counting(self, rank: int) -> NDArray[np.int64]:
-        """Return the number of this rank's counted rows in each step, shape (steps,)."""
-        return self._by_step(self._share(self.size, rank), self._share(self.last, rank))
+    def sizes(self, rank: int, *, counted: bool = False) -> NDArray[np.int64]:
+        """Return the number of this rank's rows in each step, shape (steps,).
 
-    def sizes(self, rank: int) -> NDArray[np.int64]:
-        """Return the number of this rank's rows in each step with repeated ones, shape (steps,)."""
-        return self._by_step(self._given(self.size, rank), self._given(self.last, rank))
+        counted: leave out repeated rows.
+        """
+        rows_of = self._share if counted else self._given
+        sizes = np.full(self.count, rows_of(self.size, rank), dtype=np.int64)
+        if self.last:
+            sizes[-1] = rows_of(self.last, rank)
+        return sizes
 
     def rows_in(self, rank: int, first: int, stop: int) -> int:
         """Return the number of this rank's rows in steps [first, stop), with repeated ones."""
         rows = max(0, min(stop, self.full) - first) * self._given(self.size, rank)
         return rows + (self._given(self.last, rank) if first <= self.full < stop else 0)
-
-    def slots(self, rank: int) -> slice:
-        """Return this rank's slots in a full step."""
-        return self._slots(self.size, rank)
 
     def places(self, rank: int, first: int, stop: int) -> NDArray[np.int64]:
         """Return the positions of this rank's rows of steps [first, stop) in the epoch's order."""
@@ -140,7 +139,7 @@ class BatchLayout:
         places = (steps[:, None] * self.size + inside).reshape(-1)
         if not first <= self.full < stop:
             return places
-        last = np.arange(self.last, dtype=np.int64)[self._slots(self.last, rank)]
+        last = np.arange(self.last, dtype=np.int64)[self.slots(self.last, rank)]
         return np.concatenate([places, self.start(self.full) + last])
 
     def within(self, rank: int, start: int, stop: int) -> slice | NDArray[np.int64]:
@@ -156,10 +155,6 @@ class BatchLayout:
         low, high = np.searchsorted(places, [start, stop])
         return places[low:high] - start
 
-    def rows_within(self, rank: int, start: int, stop: int) -> int:
-        """Return how many of the rows [start, stop) of the epoch's order belong to this rank."""
-        return self._rows_before(rank, stop) - self._rows_before(rank, start)
-
     def pieces(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """Yield ranks and their rows of [start, stop) of the epoch's order, as they are delivered.
 
@@ -168,7 +163,8 @@ class BatchLayout:
         """
         step = start // self.size
         if self.rotation is None or step >= self.full or stop > self.start(step + 1):
-            yield from ((rank, self.rows_within(rank, start, stop)) for rank in self.owners(step))
+            for rank in self.owners(step):
+                yield rank, self.rows_before(rank, stop) - self.rows_before(rank, start)
             return
         found: list[tuple[int, int, int]] = []
         for rank in self.owners(step):
@@ -179,7 +175,7 @@ class BatchLayout:
         for begin, end, rank in sorted(found):
             yield rank, max(0, min(end, high) - max(begin, low))
 
-    def _rows_before(self, rank: int, place: int) -> int:
+    def rows_before(self, rank: int, place: int) -> int:
         """Return the number of this rank's rows before a position in the epoch's order."""
         step = min(place // self.size, self.full)
         before, inside = self.rows_in(rank, 0, step), place - self.start(step)
@@ -187,7 +183,7 @@ class BatchLayout:
             [begin], [wrapped] = self._ranges(rank, np.asarray([step], dtype=np.int64)).tolist()
             rows = self._given(self.size, rank) - wrapped
             return before + int(min(inside, wrapped) + min(max(inside - begin, 0), rows))
-        slots = self._slots(self.last, rank)
+        slots = self.slots(self.last, rank)
         return before + int(min(max(inside - slots.start, 0), slots.stop - slots.start))
 
     def by_slot(self, rank: int, steps: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -212,14 +208,14 @@ class BatchLayout:
         Returns:
             begin and wrapped, shape (2, steps).
         """
-        slots = self.slots(rank)
+        slots = self.slots(self.size, rank)
         begins = np.full(len(steps), slots.start, dtype=np.int64)
         if self.rotation is not None:
             drawn = RowRandom(self.rotation, 0, steps, LOCAL).integers(0, self.size)
             begins = (begins - drawn) % self.size
         return np.stack([begins, np.maximum(0, begins + slots.stop - slots.start - self.size)])
 
-    def _slots(self, rows: int, rank: int) -> slice:
+    def slots(self, rows: int, rank: int) -> slice:
         """Return this rank's slots in a step with this many rows."""
         if not self.split:
             return slice(0, rows)
@@ -233,12 +229,6 @@ class BatchLayout:
 
     def _share(self, rows: int, rank: int) -> int:
         return share(rows, self.world_size, rank) if self.split else rows
-
-    def _by_step(self, full: int, last: int) -> NDArray[np.int64]:
-        sizes = np.full(self.count, full, dtype=np.int64)
-        if self.last:
-            sizes[-1] = last
-        return sizes
 
 
 def training_steps(

@@ -147,7 +147,7 @@ class DatasetPlan:
             return sum(rows) if len(rows) == len(self.parts) else None
         if self.source is None:
             return None
-        return _grown(self.source, self.growth)
+        return round(self.growth * self.source.about_rows)
 
     @property
     def epoch_rows(self) -> int | None:
@@ -341,7 +341,7 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
     field = f"spec.data.datasets.{name}"
     skips_bad = spec.on_bad_record == "skip"
     sample = measured or Measured(ROW_BYTES, keeps_rows=True)
-    rows = _grown(source, sample.growth) if source else None
+    rows = round(sample.growth * source.about_rows) if source else None
     transforms = transforms_of(spec, field)
     augments = tuple(
         function_of(augment, f"{field}.augment[{position}]")
@@ -350,9 +350,13 @@ def plan_dataset(  # noqa: PLR0913, PLR0917 - what is known of a dataset from fi
     changes_rows = any(function.changes_rows for function in transforms)
     num_bytes = int(measured.row_bytes * rows) if rows and measured else None
     size = measured.size(rows) if rows and measured else None
-    shuffle, why = choose_shuffle(spec, measured, size) if trains else (_named(spec.shuffle), "")
-    if trains and begun_with and spec.shuffle.mode == "auto":
+    shuffle, why = spec.shuffle, ""
+    if not trains:
+        shuffle = _named(shuffle)
+    elif shuffle.mode == "auto" and begun_with:
         shuffle, why = begun_with, "as the run began"
+    elif shuffle.mode == "auto":
+        shuffle, why = choose_shuffle(spec, measured, size)
     spec = spec.model_copy(update={"shuffle": shuffle})
     if problem := cache_problem(spec):  # of the mode that was chosen
         raise SpecError([replace(problem, field=f"{field}.{problem.field}")])
@@ -446,11 +450,6 @@ def _mixed_size(
 def _named(shuffle: ShuffleSpec) -> ShuffleSpec:
     """Return the shuffle of a dataset for which none is chosen: `auto` is the order of files."""
     return shuffle.model_copy(update={"mode": "none"}) if shuffle.mode == "auto" else shuffle
-
-
-def _grown(source: Source, growth: float) -> int:
-    """Return the estimated number of rows that transforms make of those of files."""
-    return round(growth * source.about_rows)
 
 
 def _use(spec: DatasetSpec, field: str) -> Function | None:

@@ -76,7 +76,8 @@ class ShuffleWindows:
         drawn = np.random.default_rng([self.seed, LOCAL, self.epoch, number])
         keys = drawn.random((len(full), self.steps.size))
         # places has shape (steps, rows of this rank in a step): the step whose row comes there
-        places: Indices = np.argsort(keys[:, self.steps.slots(rank)], axis=0, kind="stable")
+        slots = self.steps.slots(self.steps.size, rank)
+        places: Indices = np.argsort(keys[:, slots], axis=0, kind="stable")
         width = places.shape[1]
         inside = self.steps.by_slot(rank, np.arange(full.start, full.stop, dtype=np.int64))
         order: Indices = places * width + np.take_along_axis(inside, places, axis=0)

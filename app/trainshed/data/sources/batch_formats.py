@@ -52,20 +52,19 @@ def from_format(result: object) -> Columns | None:
         _refuse_twins(result.column_names)
         return _exact(from_arrow(result))
     if isinstance(result, Mapping):
-        return {str(name): _from_values(str(name), values) for name, values in result.items()}
+        found: Columns = {}
+        for name, values in result.items():
+            try:
+                found[str(name)] = as_column(values)
+            except ValueError as error:
+                raise ValueError(f"column {name}: {error}") from error
+        return found
     # A DataFrame exists only if pandas is imported.
     pandas = sys.modules.get("pandas")
     if pandas is None or not isinstance(result, pandas.DataFrame):
         return None
     _refuse_twins([str(name) for name in result.columns])
     return {str(name): _from_series(result[name]) for name in result.columns}
-
-
-def _from_values(name: str, values: object) -> Array:
-    try:
-        return as_column(values)
-    except ValueError as error:
-        raise ValueError(f"column {name}: {error}") from error
 
 
 def _refuse_twins(names: list[str]) -> None:
