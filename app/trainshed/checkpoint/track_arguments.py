@@ -46,7 +46,11 @@ def read_arguments(
     trained: list[TrackedModel] = []
     others: dict[str, Stateful] = {}
     if model is not None:
-        _check_position(model)
+        if not isinstance(model, torch.nn.Module):
+            raise ValueError(
+                f"track: got {_type_of(model)} for the model; expected a torch.nn.Module. Pass a "
+                f"model with its optimizer under a name of its own, such as {_EXAMPLE}."
+            )
         trained.append(TrackedModel(MODEL, model, optimizer, scheduler))
     elif optimizer is not None or scheduler is not None:
         raise ValueError(
@@ -69,14 +73,6 @@ def read_arguments(
     _check_once(trained, others)
     _check_optimizers(trained, others)
     return trained, others
-
-
-def _check_position(model: object) -> None:
-    if not isinstance(model, torch.nn.Module):
-        raise ValueError(
-            f"track: got {_type_of(model)} for the model; expected a torch.nn.Module. Pass a "
-            f"model with its optimizer under a name of its own, such as {_EXAMPLE}."
-        )
 
 
 def _read_trained(name: str, value: tuple[object, ...]) -> TrackedModel:
@@ -132,23 +128,21 @@ def _check_others(others: Mapping[str, object], models: set[str]) -> None:
 
 def _check_once(trained: list[TrackedModel], others: Mapping[str, Stateful]) -> None:
     """Refuse an object that has two names: loading it for one would overwrite the other's."""
+    parts: list[tuple[str, object]] = []
+    for each in trained:
+        parts += [
+            (each.name, each.module),
+            (each.name_of("optimizer"), each.optimizer),
+            (each.name_of("scheduler"), each.scheduler),
+        ]
     names: dict[int, str] = {}
-
-    def add(name: str, part: object) -> None:
+    for name, part in [*parts, *others.items()]:
         key = id(unwrapped(part) if isinstance(part, torch.nn.Module) else part)
-        if (known := names.setdefault(key, name)) != name:
+        if part is not None and (known := names.setdefault(key, name)) != name:
             raise ValueError(
                 f"track: got the same object for {known} and {name}; expected each object once. "
                 "Leave one of the names out."
             )
-
-    for each in trained:
-        add(each.name, each.module)
-        for part in ("optimizer", "scheduler"):
-            if (found := getattr(each, part)) is not None:
-                add(each.name_of(part), found)
-    for name, other in others.items():
-        add(name, other)
 
 
 def _check_optimizers(trained: list[TrackedModel], others: Mapping[str, Stateful]) -> None:

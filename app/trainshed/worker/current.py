@@ -73,14 +73,11 @@ class Run(EpochRun):
         # As the step under way began; None while no other dataset is read beside the steps.
         self._random_before_step: torch.Tensor | None = None
         self._tracked: TrackedObjects | None = None
-        self._profiler = self._make_profiler()
+        self._profiler: StepProfiler | None = None
+        if job.spec.profile is not None and not self.rank:
+            from trainshed.worker.step_profiler import StepProfiler
 
-    def _make_profiler(self) -> StepProfiler | None:
-        if self._job.spec.profile is None or self.rank:
-            return None
-        from trainshed.worker.step_profiler import StepProfiler
-
-        return StepProfiler(self._job.spec.profile, self._job.folder, self.warn)
+            self._profiler = StepProfiler(job.spec.profile, job.folder, self.warn)
 
     def track(
         self,

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from trainshed.checkpoint.manifest import DatasetPosition
     from trainshed.coordinator.actor import Coordinator
-    from trainshed.data.sampler.dataset_plan import DatasetPlan
     from trainshed.data.sampler.description import Described
     from trainshed.data.sources.column_arrays import Columns
     from trainshed.worker.attempt_config import AttemptConfig
@@ -74,15 +73,13 @@ class DatasetRegistry:
             raise KeyError(f"no dataset {name!r} in spec.data.datasets; it has: {known}")
         if name not in self._made:
             plan = self._job.plans[name]
-            self._made[name] = self._feed(plan)
+            if isinstance(self._coordinator, RemoteCoordinator):
+                handle = self._coordinator.handle
+                fed = RemoteSource(plan, handle, self.rank, cuts_blocks=self._cuts_blocks)
+                self._made[name] = Feed(plan, fed, self.rank, uncounted=fed)
+            else:
+                self._made[name] = Feed(plan, LocalSource(plan), self.rank)
         return self._made[name]
-
-    def _feed(self, plan: DatasetPlan) -> Feed:
-        if not isinstance(self._coordinator, RemoteCoordinator):
-            return Feed(plan, LocalSource(plan), self.rank)
-        handle = self._coordinator.handle
-        fed = RemoteSource(plan, handle, self.rank, cuts_blocks=self._cuts_blocks)
-        return Feed(plan, fed, self.rank, uncounted=fed)
 
     def describe(self) -> dict[str, Described]:
         """Return what determines the order of the rows, by dataset, as far as it is known."""

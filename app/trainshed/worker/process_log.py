@@ -41,8 +41,12 @@ def kept(attempt: Folder, rank: int, seconds: float = SECONDS_BETWEEN_LOOKS) -> 
         rank: of this worker.
         seconds: between two copies.
     """
-    # By inode: both streams may be one file.
-    files = {_which(number): number for number in _OUTPUTS if _is_file(number)}
+    files: dict[tuple[int, int], int] = {}  # by inode: both streams may be one file
+    for number in _OUTPUTS:
+        with contextlib.suppress(OSError):  # closed
+            found = os.fstat(number)
+            if stat.S_ISREG(found.st_mode):
+                files[found.st_dev, found.st_ino] = number
     outputs = [_Output(number) for number in files.values()]
     if not outputs:
         yield
@@ -93,15 +97,3 @@ def _copy(
     if log is not None:
         with contextlib.suppress(OSError):
             log.close()
-
-
-def _which(number: int) -> tuple[int, int]:
-    found = os.fstat(number)
-    return found.st_dev, found.st_ino
-
-
-def _is_file(number: int) -> bool:
-    try:
-        return stat.S_ISREG(os.fstat(number).st_mode)
-    except OSError:
-        return False
