@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from trainshed.attempt.signals import Stop
     from trainshed.attempt.snapshot_publisher import SnapshotPublisher
     from trainshed.planning.preflight import Prepared
+    from trainshed.storage.folder import Folder
     from trainshed_api.records import ResultRecord
     from trainshed_api.v1alpha1 import TrainingRunResource
 
@@ -82,24 +83,31 @@ def begin(
         from trainshed.attempt.launch_config import Launch
         from trainshed.display.choice import choose_display
 
+        earlier = prepared.folder.attempts()
         if not options.fresh:
             resume.check_same_run(prepared)
-            if done := resume.finished(prepared):
+            if earlier and (done := resume.finished(prepared)):
                 return _is_over(prepared, done, publisher)
+        seen: list[Folder] = []
+        found: Folder | None = None
+        refused: Sequence[str] = ()
+        changed: Sequence[str] = ()
         # Before anything is claimed, for what cannot begin leaves no attempt; and again once it is:
         # the driver before may have come further while this one looked.
-        seen = resume.checkpoints_there(prepared)
-        found, refused = resume.choose(prepared, options.fresh)
-        resume.keep_order(prepared, found)
+        if earlier or prepared.named:
+            seen = resume.checkpoints_there(prepared)
+            found, refused = resume.choose(prepared, options.fresh)
+            resume.keep_order(prepared, found)
     number = place.identity.attempt if place.identity else None
     attempt = prepared.folder.claim(prepared.spec_hash, options.fresh, number)
     display = choose_display(sys.stdout)
     try:
-        if not options.fresh and (done := resume.finished(prepared)):
-            return _is_over(prepared, done, publisher)
-        if resume.checkpoints_there(prepared, attempt.number) != seen:
-            found, refused = resume.choose(prepared, options.fresh, attempt.number)
-        prepared, changed = resume.keep_order(prepared, found)
+        if attempt.number > 1 or prepared.named:
+            if not options.fresh and (done := resume.finished(prepared)):
+                return _is_over(prepared, done, publisher)
+            if resume.checkpoints_there(prepared, attempt.number) != seen:
+                found, refused = resume.choose(prepared, options.fresh, attempt.number)
+            prepared, changed = resume.keep_order(prepared, found)
         if publisher:  # not before: a driver that comes too late has nothing to say
             publisher.start()
         notes = [*refused, *changed, *prepared.notes]
