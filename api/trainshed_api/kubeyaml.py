@@ -25,8 +25,6 @@ from yaml.scanner import Scanner
 from trainshed_api.errors import Problem, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pydantic import JsonValue
 
 # Far above what anybody writes, far below where Python and pydantic give up.
@@ -281,20 +279,18 @@ def refuse_deep(document: JsonValue, source: str) -> None:
     """Raise SpecError for a document with more levels than that, level by level."""
     level = [("", document)]
     for depth in range(MOST_LEVELS + 1):
-        level = [inner for place, value in level for inner in _inside(place, value, depth)]
-        if not level:
+        inside: list[tuple[str, JsonValue]] = []
+        for place, value in level:
+            if isinstance(value, dict):
+                for key, item in value.items():
+                    named = f"{place}.{key}".lstrip(".") if depth < _NAMED_LEVELS else place
+                    inside.append((named, item))
+            elif isinstance(value, list):
+                inside += [(place, item) for item in value]
+        if not inside:
             return
+        level = inside
     raise SpecError(
         [Problem(level[0][0] or source, None, f"nested too deep; expected {EXPECTED_DEPTH}")],
         source,
     )
-
-
-def _inside(place: str, value: JsonValue, depth: int) -> Iterator[tuple[str, JsonValue]]:
-    """Yield what a map or a list holds, by the names of the first levels."""
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield (f"{place}.{key}".lstrip(".") if depth < _NAMED_LEVELS else place), item
-    elif isinstance(value, list):
-        for item in value:
-            yield place, item
