@@ -121,7 +121,7 @@ class ClaimedAttempt:
         last = doubted_until = self._clock()
         while not self._ended.is_set():
             with contextlib.suppress(OSError):  # a full disk may have space again
-                beat(self.folder)
+                self.folder.write(HEARTBEAT, f"{time.time()}\n".encode())
                 now = self._clock()
                 if now - last >= _DOUBTED_AFTER_SECONDS:
                     # For a while: another driver may have seen an old heartbeat but not claimed
@@ -259,11 +259,6 @@ def _has_ended(folder: Folder) -> bool:
         return folder.read(HEARTBEAT) == ENDED
     except FileNotFoundError:
         return False
-
-
-def beat(folder: Folder) -> None:
-    """Write a heartbeat of the driver of an attempt."""
-    folder.write(HEARTBEAT, f"{time.time()}\n".encode())
 
 
 def boot_id() -> str:

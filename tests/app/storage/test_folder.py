@@ -32,7 +32,6 @@ from trainshed.storage.run_folder import (
     Claim,
     ClaimedAttempt,
     RunFolder,
-    beat,
     boot_id,
     process_age_seconds,
     process_start,
@@ -97,7 +96,7 @@ def content(folder: RunFolder) -> dict[str, bytes]:
 def put_claim(folder: RunFolder, text: str) -> None:
     """Let attempt 1 be another's, with a heartbeat of just now."""
     folder.attempt(1).write(CLAIM, text.encode())
-    beat(folder.attempt(1))
+    folder.attempt(1).write(HEARTBEAT, b"1\n")
 
 
 # --------------------------------------------------------------------- claims
