@@ -212,9 +212,9 @@ def worker_label(spec: TrainingRunSpec, cluster: ClusterNodes) -> Mapping[str, s
     """
     if spec.workers.group:
         return group_label(spec.workers.group, cluster)[0]
-    cluster = cluster.whole
     if spec.data.placement not in cluster.groups or not spec.data.datasets:
         return {}
+    cluster = cluster.whole
     wanted, count = worker_resources(spec), spec.workers.count
     theirs = cluster.within(spec.data.placement)
     cpus = sum(node.total.get("CPU", 0.0) for node in theirs)
