@@ -137,14 +137,21 @@ def as_size(function: str, value: object) -> tuple[int, int]:
     """
     match value:
         case bool() | [bool(), _] | [_, bool()]:  # bool is a subclass of int
-            pass
+            sides = None
         case int() as side:
-            return _at_least_one(function, side, side)
+            sides = side, side
         case [int() as height, int() as width]:
-            return _at_least_one(function, height, width)
-    raise ValueError(
-        f"{function}: size is {_say(value)}, must be a number of pixels or [height, width]"
-    )
+            sides = height, width
+        case _:
+            sides = None
+    if sides is None:
+        raise ValueError(
+            f"{function}: size is {_say(value)}, must be a number of pixels or [height, width]"
+        )
+    if min(sides) < 1:
+        said = sides[0] if sides[0] == sides[1] else list(sides)
+        raise ValueError(f"{function}: size is {said}, must be at least 1 pixel")
+    return sides
 
 
 def as_one_of(function: str, option: str, value: object, known: Sequence[str]) -> str:
@@ -168,13 +175,6 @@ def as_flag(function: str, option: str, value: object) -> bool:
     if isinstance(value, bool):
         return value
     raise ValueError(f"{function}: {option} is {_say(value)}, must be true or false")
-
-
-def _at_least_one(function: str, height: int, width: int) -> tuple[int, int]:
-    if min(height, width) < 1:
-        said = height if height == width else [height, width]
-        raise ValueError(f"{function}: size is {said}, must be at least 1 pixel")
-    return height, width
 
 
 def _say(value: object) -> str:

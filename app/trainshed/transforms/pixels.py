@@ -164,7 +164,7 @@ def _part(
     if turn.is_lying:
         box, size = Box(top, left, down, across), size[::-1]
     pixels, scale = read((size[0] * shape[0] / box.height, size[1] * shape[1] / box.width))
-    pixels = resize(pixels, box.scaled(scale), size)
+    pixels = resize(pixels, Box(*(scale * side for side in box)), size)
     pixels = pixels.swapaxes(0, 1) if turn.is_lying else pixels
     return pixels[:: -1 if turn.mirrors_down else 1, :: -1 if turn.mirrors_across else 1]
 

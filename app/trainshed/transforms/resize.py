@@ -26,10 +26,6 @@ class Box(NamedTuple):
     width: float
     height: float
 
-    def scaled(self, by: float) -> Box:
-        """Return the same part of a picture scaled by a factor."""
-        return Box(*(side * by for side in self))
-
 
 def resize(pixels: Pixels, box: Box, size: tuple[int, int]) -> Pixels:
     """Return a part of a picture (H, W) or (H, W, 3) at another size (height, width)."""
