@@ -56,15 +56,12 @@ def build(options: CnnOptions) -> nn.Sequential:
 
 def _stage(channels_in: int, channels_out: int) -> list[nn.Module]:
     # (B, channels_in, H, W) -> (B, channels_out, H / 2, W / 2)
+    groups = 8 if channels_out % 8 == 0 else 1
     return [
         nn.Conv2d(channels_in, channels_out, kernel_size=3, padding=1),
-        _norm(channels_out),
+        nn.GroupNorm(groups, channels_out),
         nn.ReLU(),
         nn.Conv2d(channels_out, channels_out, kernel_size=3, stride=2, padding=1),
-        _norm(channels_out),
+        nn.GroupNorm(groups, channels_out),
         nn.ReLU(),
     ]
-
-
-def _norm(channels: int) -> nn.GroupNorm:
-    return nn.GroupNorm(8 if channels % 8 == 0 else 1, channels)
