@@ -78,7 +78,13 @@ def from_block(block: Block) -> Columns:
     if not isinstance(block, pa.Table):
         columns: Columns = accessor.to_numpy()  # type: ignore[assignment]
     else:
-        doubtful = [each.name for each in block.schema if _may_round(block, each)]
+        # Ray may make floats of integers, as some values are missing.
+        doubtful = [
+            each.name
+            for each in block.schema
+            if has_fields(each.type)
+            or (pa.types.is_integer(each.type) and block.column(each.name).null_count)
+        ]
         others = [name for name in block.column_names if name not in doubtful]
         found: Columns = accessor.to_numpy(others)  # type: ignore[assignment]
         for name, array in from_arrow(block.select(doubtful)).items():
@@ -87,13 +93,6 @@ def from_block(block: Block) -> Columns:
         columns = {name: found[name] for name in block.column_names}
     columns.pop(POSITION, None)
     return columns
-
-
-def _may_round(block: pa.Table, field: pa.Field) -> bool:
-    """Return whether Ray may make floats of a column's integers, as some values are missing."""
-    if pa.types.is_integer(field.type):
-        return bool(block.column(field.name).null_count)
-    return has_fields(field.type)
 
 
 def most_bytes(node_labels: Mapping[str, str], cpus: int, bytes_a_second: float) -> int:

@@ -108,7 +108,8 @@ class DataServer:
 
     def start(self) -> None:
         """Start to fill the caches in the background, while the workers start."""
-        threading.Thread(target=self._prepare, name="fill-caches", daemon=True).start()
+        if self._caches or self._tallies:
+            threading.Thread(target=self._prepare, name="fill-caches", daemon=True).start()
 
     def cached(self, name: str, lost: int = 0) -> CachedBlocks:
         """Return the blocks of a cached dataset; waits until all exist.

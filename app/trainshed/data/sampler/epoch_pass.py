@@ -251,8 +251,11 @@ def delivery(  # noqa: PLR0913 - what a pass is made of, and how large its parts
         # A task ends with a fragment.
         segments = segments_of(base, at, begin, turns[-1])
         rows = (piece.rows for segment in segments for piece in segment.pieces)
-        ends = (begin + end for end in accumulate(rows))
-        tasks = grouped([begin, *(end for end in ends if may_cut(steps, end))], task_rows)
+        ends = [begin + end for end in accumulate(rows)]
+        if steps.borrowers:  # repeated rows need their whole step
+            last = steps.start(steps.full)
+            ends = [end for end in ends if not last < end < steps.rows]
+        tasks = grouped([begin, *ends], task_rows)
         cut = (
             growing_turns(steps, start, stop, first if start == begin else span, span)
             for start, stop in pairwise(tasks)
@@ -302,11 +305,6 @@ def growing_turns(steps: BatchLayout, start: int, stop: int, first: int, span: i
         turns.append(end)
         done *= 2
     return sorted({*turns, *turns_of(steps, turns[-1], stop, span)})
-
-
-def may_cut(steps: BatchLayout, place: int) -> bool:
-    """Return whether a chunk may end there: repeated rows need their whole step."""
-    return not steps.borrowers or not steps.start(steps.full) < place < steps.rows
 
 
 def grouped(cuts: Sequence[int], most_rows: float) -> list[int]:

@@ -210,8 +210,11 @@ class FragmentReader:
         for chunk in self._chunks:
             begin = self._begin
             self._begin += num_rows(chunk)
-            if self._begin >= part.stop:
-                self._check_end(how, part)
+            if self._begin >= part.stop and part.is_last and how.checks_ends:
+                has_more = self._begin > part.stop or next(self._chunks, None) is not None
+                self._open = ()
+                if has_more:
+                    raise _other_rows(how, part, f"more rows than the {part.stop} that it had")
             if self._begin > part.start:
                 yield begin, chunk
             if self._begin >= part.stop:
@@ -222,15 +225,6 @@ class FragmentReader:
                 raise _other_rows(how, part, f"{rows} rows where it had more")
         if self._begin == part.fragment.rows:  # closes the file
             self._open, self._chunks = (), iter(())
-
-    def _check_end(self, how: Reading, part: Part) -> None:
-        """Check that a fragment has as many rows as were counted; only its last part can tell."""
-        if not (part.is_last and how.checks_ends):
-            return
-        if self._begin > part.stop or next(self._chunks, None) is not None:
-            self._open = ()
-            raise _other_rows(how, part, f"more rows than the {part.stop} that it had")
-        self._open = ()
 
 
 def _other_rows(how: Reading, part: Part, has: str) -> DataError:
