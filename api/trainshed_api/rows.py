@@ -214,7 +214,7 @@ class ReadSpec(SpecModel):
         return self
 
     @model_validator(mode="after")
-    def _address_has_what_is_said_of_it(self) -> Self:
+    def _values_fit_the_source(self) -> Self:
         scheme, separator, _ = (self.path or "").partition("://")
         values = {
             "anonymous": (self.anonymous, BUCKET_SCHEMES),
@@ -232,20 +232,12 @@ class ReadSpec(SpecModel):
         if self.local_cache and self.format in _TABLES:
             expected = f"no value with format {self.format}, whose log and files are read by ranges"
             problems.append(Problem("localCache", show_value(self.local_cache), expected))
-        if problems:
-            raise RuleError(problems)
-        return self
-
-    @model_validator(mode="after")
-    def _share_is_dealt(self) -> Self:
         weights = self.mix or {}
-        whole = sum(weights.values())
-        problems = [
-            Problem(
-                f"mix.{name}", str(weight), f"at least {LEAST_SHARE * whole:g} beside the others"
-            )
+        least = LEAST_SHARE * sum(weights.values())
+        problems += [
+            Problem(f"mix.{name}", str(weight), f"at least {least:g} beside the others")
             for name, weight in weights.items()
-            if weight < LEAST_SHARE * whole
+            if weight < least
         ]
         if problems:
             raise RuleError(problems)
