@@ -26,7 +26,6 @@ from trainshed.planning.cluster_capacity import (
     worker_label,
     worker_resources,
 )
-from trainshed.planning.ignored_fields import find_unheeded
 from trainshed.ray_train import ray_cluster
 from trainshed.storage.arrow_filesystem import as_ray_has_it
 from trainshed.storage.run_folder import LOG, RECORD, RESULT, ROWS, read_record
@@ -259,7 +258,6 @@ def job_of(
         spec=spec,
         threads=max(1, int(parse_cores(spec.workers.resources.cpu))),
         plans=prepared.plans,
-        unheeded=find_unheeded(spec),
     )
 
 

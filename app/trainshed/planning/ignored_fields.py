@@ -22,7 +22,7 @@ BATCH_FIELDS = ("batch_size", "accumulate", "profile")
 
 
 @dataclass(frozen=True)
-class IgnoredFields:
+class _IgnoredFields:
     """Paths of fields that were set, by what would obey them.
 
     Args:
@@ -31,12 +31,12 @@ class IgnoredFields:
         data: that, and `ray.train.get_dataset_shard()`.
     """
 
-    loop: tuple[str, ...] = ()
-    batches: tuple[str, ...] = ()
-    data: tuple[str, ...] = ()
+    loop: tuple[str, ...]
+    batches: tuple[str, ...]
+    data: tuple[str, ...]
 
 
-def find_unheeded(spec: TrainingRunSpec) -> IgnoredFields:
+def _find_unheeded(spec: TrainingRunSpec) -> _IgnoredFields:
     """Return the fields that were set and need `trainshed.current()` to act."""
     feeds = (
         path
@@ -46,7 +46,7 @@ def find_unheeded(spec: TrainingRunSpec) -> IgnoredFields:
     # TensorFloat32 is set for the whole process, whoever makes the loop.
     acts_anywhere = "precision" if spec.precision == "tensorfloat32" else None
     loop_fields = tuple(name for name in LOOP_FIELDS if name != acts_anywhere)
-    return IgnoredFields(
+    return _IgnoredFields(
         loop=(
             *_set_paths(spec, "spec", loop_fields),
             *_set_paths(spec.checkpoint, "spec.checkpoint", CHECKPOINT_FIELDS),
@@ -56,13 +56,14 @@ def find_unheeded(spec: TrainingRunSpec) -> IgnoredFields:
     )
 
 
-def warning_for_shards(unheeded: IgnoredFields, asked_for_run: bool) -> str | None:
+def warning_for_shards(spec: TrainingRunSpec, asked_for_run: bool) -> str | None:
     """Return what to say to a function that takes shards; None when it obeys all that was set.
 
     Args:
-        unheeded: of the spec.
+        spec: of the run.
         asked_for_run: whether it has called `trainshed.current()`.
     """
+    unheeded = _find_unheeded(spec)
     fields = (*([] if asked_for_run else unheeded.loop), *unheeded.batches)
     if not fields:
         return None
@@ -72,13 +73,14 @@ def warning_for_shards(unheeded: IgnoredFields, asked_for_run: bool) -> str | No
     )
 
 
-def warning_for_loops(unheeded: IgnoredFields, asked_for_run: bool) -> str | None:
+def warning_for_loops(spec: TrainingRunSpec, asked_for_run: bool) -> str | None:
     """Return what to say to a function that took no rows; None when it obeys all that was set.
 
     Args:
-        unheeded: of the spec.
+        spec: of the run.
         asked_for_run: whether it has called `trainshed.current()`.
     """
+    unheeded = _find_unheeded(spec)
     fields = (*([] if asked_for_run else unheeded.loop), *unheeded.batches, *unheeded.data)
     if not fields:
         return None

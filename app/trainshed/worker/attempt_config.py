@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from trainshed.data.sampler.dataset_plan import DatasetPlan
-    from trainshed.planning.ignored_fields import IgnoredFields
     from trainshed.storage.folder import Folder
     from trainshed_api.v1alpha1 import TrainingRunSpec
 
@@ -37,7 +36,6 @@ class AttemptConfig:
         spec: of the run; epochs is None for functions with their own count.
         threads: of each worker.
         plans: by dataset.
-        unheeded: fields that were set and that a function with its own loop ignores.
     """
 
     name: str
@@ -50,7 +48,6 @@ class AttemptConfig:
     spec: TrainingRunSpec
     threads: int
     plans: Mapping[str, DatasetPlan]
-    unheeded: IgnoredFields
 
     @property
     def checkpoints(self) -> Folder:

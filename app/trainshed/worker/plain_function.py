@@ -98,7 +98,7 @@ class PlainFunction:
                 name, f"{name}: cache {feed.plan.cache}", source.schema if source else None
             )
             self._shards[name] = PlannedShard(facts, self._feeds.world_size, blocks, end)
-            message = warning_for_shards(self._job.unheeded, self.asked_for_run)
+            message = warning_for_shards(self._job.spec, self.asked_for_run)
             if first and message and self._feeds.group == 1:
                 self._warn(message)
         return self._shards[name]
@@ -122,7 +122,7 @@ class PlainFunction:
         self.settle_resume()
         if self._shards or (self.asked_for_run and took_batches):
             return
-        message = warning_for_loops(self._job.unheeded, self.asked_for_run)
+        message = warning_for_loops(self._job.spec, self.asked_for_run)
         if message:
             self._warn(message)
 

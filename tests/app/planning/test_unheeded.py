@@ -6,7 +6,7 @@ import pytest
 from pydantic import JsonValue
 
 from tests.builders import make_data, make_dataset, make_run
-from trainshed.planning.ignored_fields import find_unheeded, warning_for_loops, warning_for_shards
+from trainshed.planning.ignored_fields import warning_for_loops, warning_for_shards
 
 SPEC: dict[str, JsonValue] = {
     "batchSize": 32,
@@ -54,16 +54,16 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_function_with_shards_is_told(case: Case) -> None:
-    message = warning_for_shards(find_unheeded(make_run(**case.spec).spec), case.asked)
+    message = warning_for_shards(make_run(**case.spec).spec, case.asked)
     named = [] if message is None else message.partition(": ")[2].partition(" are ignored")[0]
     assert named == (", ".join(case.want) or [])
 
 
 def test_function_that_asks_for_nothing_is_told_of_its_datasets_too() -> None:
-    message = warning_for_loops(find_unheeded(make_run(**SPEC).spec), asked_for_run=False)
+    message = warning_for_loops(make_run(**SPEC).spec, asked_for_run=False)
     assert message
     assert message.endswith("feed.lastBatch, spec.data.datasets had no effect")
 
 
 def test_function_without_data_and_settings_is_left_alone() -> None:
-    assert warning_for_loops(find_unheeded(make_run().spec), asked_for_run=False) is None
+    assert warning_for_loops(make_run().spec, asked_for_run=False) is None

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 import ray.train
+from pydantic import JsonValue
 from ray.train.v2._internal.execution.train_fn_utils import LocalTrainFnUtils, set_train_fn_utils
 from typing_extensions import override
 
+from tests.builders import make_run
 from tests.builders_run import make_started
 from trainshed.checkpoint import ray_snapshot
 from trainshed.coordinator.actor import Coordinator
 from trainshed.coordinator.run_state import Reported
-from trainshed.planning.ignored_fields import IgnoredFields
 from trainshed.ray_train.dataset_shards import PassKeeper
 from trainshed.ray_train.report_relay import UnreadCheckpoint
 from trainshed.storage.disk import Disk
@@ -65,12 +66,12 @@ def resumed(tmp_path: Path) -> Iterator[Path]:
 class Attempt:
     """Attempt 2 as one of its workers sees it; it has said that it resumes."""
 
-    def __init__(self, folder: Path, rank: int = 0, sets: tuple[str, ...] = ()) -> None:
+    def __init__(self, folder: Path, rank: int = 0, **spec: JsonValue) -> None:
         checkpoint = Disk(folder / "1") / "checkpoint_7"
         job = SimpleNamespace(
             users_resume=checkpoint,
             checkpoints=Disk(folder / "2"),
-            unheeded=IgnoredFields(batches=sets),
+            spec=make_run(**spec).spec,
         )
         self.coordinator = Coordinator(0.0)
         reported = ray_snapshot.reported_at(checkpoint)
@@ -201,7 +202,7 @@ def test_the_first_worker_may_read_for_all(resumed: Path) -> None:
 def test_a_function_that_asks_for_the_run_needs_its_batches_to_obey_all_fields(
     took_batches: bool, resumed: Path
 ) -> None:
-    attempt = Attempt(resumed, sets=("spec.batchSize",))
+    attempt = Attempt(resumed, batchSize=32)
     ray.train.get_checkpoint()
     attempt.plain_function.asked_for_run = True
     attempt.plain_function.finish(took_batches=took_batches)
