@@ -78,10 +78,11 @@ class Retention:
         """Look which attempts were before."""
         self._own = self.folder.checkpoints(self.attempt)
         self._earlier: list[Folder] = []
-        with self._said():
-            wanted = self.spec.resume
-            numbers = resume.ancestors(self.folder, wanted, self.attempt, surely=True)
-            self._earlier = [self.folder.checkpoints(number) for number in numbers]
+        if self.attempt > 1:
+            with self._said():
+                wanted = self.spec.resume
+                numbers = resume.ancestors(self.folder, wanted, self.attempt, surely=True)
+                self._earlier = [self.folder.checkpoints(number) for number in numbers]
         # Those of them that held anything at the last look: each is requests of a bucket.
         self._holding = self._earlier
 

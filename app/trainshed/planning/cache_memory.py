@@ -162,16 +162,17 @@ def _check_pinned(all_kept: Sequence[CachedDataset], memory: CacheMemory) -> lis
 def _check_workers(all_kept: Sequence[CachedDataset], memory: CacheMemory) -> list[str]:
     """Look whether each node's memory holds what its workers keep for themselves."""
     worker = sum((kept.worker for kept in all_kept), NOTHING)
-    names = _names(all_kept, lambda kept: kept.worker)
     known = [(node, node.memory) for node in memory.nodes if node.memory is not None]
     if known and all(worker.least * node.workers > num_bytes for node, num_bytes in known):
         largest = max(all_kept, key=lambda kept: kept.worker.likely)
         node, num_bytes = max(known, key=lambda one: one[1] / one[0].workers)
         field, got, expected = _too_much_for_a_worker(largest.plan)
         expected += f": {worker.say()} a worker x {node.workers} workers on a node, "
+        names = _names(all_kept, lambda kept: kept.worker)
         expected += f"which has {megabytes(num_bytes)} ({names})"
         raise SpecError([Problem(field, got, expected)])
     if 0 < memory.worker < worker.most:
+        names = _names(all_kept, lambda kept: kept.worker)
         there = f"which has {megabytes(memory.worker)}"
         return [f"{names}: {worker.say()} are kept in each worker, {there}: it may be killed"]
     return []
