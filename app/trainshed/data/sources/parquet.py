@@ -306,7 +306,8 @@ def read_fragment(
         DataError: with file and row groups, if they cannot be decoded.
         InfrastructureError: with the same, if the storage does not return them.
     """
-    retrier, done = ReadRetrier(fragment, access), 0
+    retrier: ReadRetrier | None = None
+    done = 0
     while True:
         try:
             chunks = _chunks(fragment, columns, chunk_rows, access.opened, schema)
@@ -314,6 +315,7 @@ def read_fragment(
                 yield chunk
                 done += 1
         except (OSError, pa.ArrowException) as error:
+            retrier = retrier or ReadRetrier(fragment, access)
             retrier.take(error)
         else:
             return
@@ -335,7 +337,7 @@ def read_sample(
         InfrastructureError: with the same, if the storage does not return them.
     """
     groups, wanted = list(fragment.row_groups), list(columns) or None
-    retrier = ReadRetrier(fragment, access)
+    retrier: ReadRetrier | None = None
     while True:
         try:
             with (
@@ -352,6 +354,7 @@ def read_sample(
                 table = _as_shown(table, _int96(file.metadata), fragment.path)
                 return from_arrow(_in_schema(table, columns, schema, fragment.path))
         except (OSError, pa.ArrowException) as error:
+            retrier = retrier or ReadRetrier(fragment, access)
             retrier.take(error)
 
 
