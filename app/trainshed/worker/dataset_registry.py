@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from trainshed.checkpoint.manifest import Position
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 TABLE_ROWS = 65_536
 
 
+@dataclass(eq=False)
 class DatasetRegistry:
     """Creates each dataset's feed on first use.
 
@@ -39,23 +40,13 @@ class DatasetRegistry:
         cuts_blocks: whether workers slice cached blocks themselves.
     """
 
-    def __init__(  # noqa: PLR0913 - who it is, and where its rows come from
-        self,
-        job: AttemptConfig,
-        coordinator: Coordinator,
-        rank: int,
-        world_size: int,
-        group: int,
-        *,
-        cuts_blocks: bool = True,
-    ) -> None:
-        self._job = job
-        self._coordinator = coordinator
-        self.rank = rank
-        self.world_size = world_size
-        self.group = group
-        self._cuts_blocks = cuts_blocks
-        self._made: dict[str, Feed] = {}
+    job: AttemptConfig
+    coordinator: Coordinator
+    rank: int
+    world_size: int
+    group: int
+    cuts_blocks: bool = True
+    _made: dict[str, Feed] = field(default_factory=dict)
 
     @property
     def is_read(self) -> bool:
@@ -68,14 +59,14 @@ class DatasetRegistry:
         Raises:
             KeyError: if the spec has no such dataset.
         """
-        if name not in self._job.plans:
-            known = ", ".join(self._job.plans) or "none"
+        if name not in self.job.plans:
+            known = ", ".join(self.job.plans) or "none"
             raise KeyError(f"no dataset {name!r} in spec.data.datasets; it has: {known}")
         if name not in self._made:
-            plan = self._job.plans[name]
-            if isinstance(self._coordinator, RemoteCoordinator):
-                handle = self._coordinator.handle
-                fed = RemoteSource(plan, handle, self.rank, cuts_blocks=self._cuts_blocks)
+            plan = self.job.plans[name]
+            if isinstance(self.coordinator, RemoteCoordinator):
+                handle = self.coordinator.handle
+                fed = RemoteSource(plan, handle, self.rank, cuts_blocks=self.cuts_blocks)
                 self._made[name] = Feed(plan, fed, self.rank, uncounted=fed)
             else:
                 self._made[name] = Feed(plan, LocalSource(plan), self.rank)
@@ -87,7 +78,7 @@ class DatasetRegistry:
             name: counts for feed in self._made.values() for name, counts in feed.counted.items()
         }
         described = (
-            (plan, describe(plan, counted.get(name))) for name, plan in self._job.plans.items()
+            (plan, describe(plan, counted.get(name))) for name, plan in self.job.plans.items()
         )
         return {plan.name: known for plan, known in described if known}
 
@@ -99,18 +90,18 @@ class DatasetRegistry:
 
     def passing(self, name: str, kind: Kind, position: Position) -> EpochPass:
         """Return the pass over a dataset in the current epoch."""
-        steps = kind == "train" and name == self._job.main_dataset
+        steps = kind == "train" and name == self.job.main_dataset
         return EpochPass(
             dataset=name,
             kind=kind,
             epoch=position.epoch,
             first_step=position.step_in_epoch if steps else 0,
             world_size=self.world_size,
-            batch_size=self._job.spec.batch_size,
-            seed=self._job.spec.seed,
+            batch_size=self.job.spec.batch_size,
+            seed=self.job.spec.seed,
             group=self.group,
             # The first rows of the next epoch are read during the last steps of this one.
-            epochs=self._job.spec.epochs if steps else None,
+            epochs=self.job.spec.epochs if steps else None,
         )
 
     def passing_beside_steps(self, name: str, position: DatasetPosition) -> EpochPass:
@@ -123,7 +114,7 @@ class DatasetRegistry:
 
         Steps are the same for any number of workers, unless each worker gets all rows.
         """
-        name = self._job.main_dataset
+        name = self.job.main_dataset
         if name is None:
             return position
         step = self._step_gone_on(name, position, before)
@@ -138,14 +129,14 @@ class DatasetRegistry:
                 update={"step_in_epoch": self._step_gone_on(name, position, before)}
             )
             for name, position in positions.items()
-            if name in self._job.plans
+            if name in self.job.plans
         }
 
     def _step_gone_on(self, name: str, position: Position | DatasetPosition, before: int) -> int:
-        plan, step = self._job.plans[name], position.step_in_epoch
+        plan, step = self.job.plans[name], position.step_in_epoch
         if plan.spec.split:
             return step
-        spec = self._job.spec
+        spec = self.job.spec
         shift = window_shift(plan, spec.seed, position.epoch)
         return same_place(
             step, spec.batch_size, plan.shuffle_buffer_rows, shift, before, self.world_size
@@ -157,13 +148,13 @@ class DatasetRegistry:
 
     def planned_steps(self, position: Position) -> int | None:
         """Return the steps of the whole run if the row counts are known, or the spec needs them."""
-        name = self._job.main_dataset
-        if self._job.spec.epochs is None or name is None:
+        name = self.job.main_dataset
+        if self.job.spec.epochs is None or name is None:
             return None
-        plan = self._job.plans[name]
+        plan = self.job.plans[name]
         at = self.passing(name, "train", position)
         if plan.epoch_rows is not None:
-            return steps_for(plan, at, plan.epoch_rows).count * self._job.spec.epochs
+            return steps_for(plan, at, plan.epoch_rows).count * self.job.spec.epochs
         if plan.spec.steps == "known":
-            return self.feed(name).steps(at).count * self._job.spec.epochs
+            return self.feed(name).steps(at).count * self.job.spec.epochs
         return None

@@ -8,7 +8,7 @@ for a batch that is not needed yet. Only the training thread uses streams (see d
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import torch
@@ -110,6 +110,7 @@ class _Sent:
     copied: Mark
 
 
+@dataclass(eq=False)
 class DevicePrefetcher:
     """Moves the batches of one worker to its device; all but `stage` on the training thread.
 
@@ -117,13 +118,12 @@ class DevicePrefetcher:
         streams: of the device; None for the CPU, where batches do not move.
     """
 
-    def __init__(self, streams: Streams | None) -> None:
-        self._streams = streams
-        self._behind: deque[Mark] = deque()
+    streams: Streams | None
+    _behind: deque[Mark] = field(default_factory=deque)
 
     def stage(self, batch: Batch) -> Batch:
         """Prepare a batch for the copy, ahead and in any thread."""
-        streams = self._streams
+        streams = self.streams
         if streams is None:
             return batch
         pinned = {name: streams.pin(tensor) for name, tensor in batch.tensors.items()}
@@ -132,18 +132,18 @@ class DevicePrefetcher:
     def carried(self, batches: Prefetched[Batch]) -> Generator[Batch, None, None]:
         """Yield staged batches on the device; the copy of the next one has begun if it is ready."""
         try:
-            if self._streams is None:
+            if self.streams is None:
                 yield from batches
             else:
-                yield from self._one_ahead(batches, self._streams)
+                yield from self._one_ahead(batches, self.streams)
         finally:
             batches.close()
 
     def hold_back(self) -> None:
         """End a step: wait if the device is many steps behind."""
-        if self._streams is None:
+        if self.streams is None:
             return
-        self._behind.append(self._streams.mark())
+        self._behind.append(self.streams.mark())
         if len(self._behind) > MOST_STEPS_BEHIND:
             self._behind.popleft().synchronize()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -50,6 +51,7 @@ class InWorker(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
 class Worker:
     """The training function that Ray Train calls.
 
@@ -59,10 +61,9 @@ class Worker:
         framework: that the workers train with.
     """
 
-    def __init__(self, job: AttemptConfig, coordinator: Coordinator, framework: InWorker) -> None:
-        self._job = job
-        self._coordinator = coordinator
-        self._framework = framework
+    job: AttemptConfig
+    coordinator: Coordinator
+    framework: InWorker
 
     def __call__(self, config: dict[str, object]) -> None:
         """Run the user's function once.
@@ -71,7 +72,7 @@ class Worker:
             UserFailureError: with what the function raised.
             InfrastructureError: for failures that are not the function's.
         """
-        job = self._job
+        job = self.job
         keep_freed_memory()
         torch.set_num_threads(job.threads)
         # Ray Train logs a line for each report; the run's events replace it.
@@ -79,7 +80,7 @@ class Worker:
         rank = ray.train.get_context().get_world_rank()
         seed_everything(job.spec.seed, rank)
         try:
-            with kept(job.folder, rank), self._framework.running(job, self._coordinator) as run:
+            with kept(job.folder, rank), self.framework.running(job, self.coordinator) as run:
                 self._run(run, config)
         except SpecError as error:  # raised before there was a run to report it
             raise UserFailureError(summary(error)) from None
@@ -111,7 +112,7 @@ class Worker:
 
     def _train(self, config: dict[str, object]) -> bool:
         """Call the user's function; return whether the run was asked to stop."""
-        function = find_training_function(self._job.train, "spec.train")
+        function = find_training_function(self.job.train, "spec.train")
         try:
             if takes_config(function):
                 function(config)

@@ -50,8 +50,8 @@ def test_steps_are_the_same_for_any_number_of_workers(feeds: DatasetRegistry) ->
 def test_where_each_worker_gets_all_rows_fewer_go_on_at_the_step_before(
     feeds: DatasetRegistry,
 ) -> None:
-    plans = {name: with_fields(plan, split=False) for name, plan in feeds._job.plans.items()}
-    whole = replace(with_spec(feeds._job, batch_size=12), plans=plans)
+    plans = {name: with_fields(plan, split=False) for name, plan in feeds.job.plans.items()}
+    whole = replace(with_spec(feeds.job, batch_size=12), plans=plans)
     two = DatasetRegistry(whole, NO_COORDINATOR, 0, world_size=2, group=3)
 
     # Three workers had 4 rows in a step each, two have 6: the rows from the 18th on are left.
@@ -61,10 +61,10 @@ def test_where_each_worker_gets_all_rows_fewer_go_on_at_the_step_before(
 
 
 def test_datasets_beside_the_steps_are_resumed_at_their_own_steps(feeds: DatasetRegistry) -> None:
-    plan = feeds._job.plans["train"]
+    plan = feeds.job.plans["train"]
     plans = {"train": plan, "shared": plan, "whole": with_fields(plan, split=False)}
     two = DatasetRegistry(
-        replace(with_spec(feeds._job, batch_size=12), plans=plans), NO_COORDINATOR, 0, 2, group=3
+        replace(with_spec(feeds.job, batch_size=12), plans=plans), NO_COORDINATOR, 0, 2, group=3
     )
     began = DatasetPosition(epoch=4, step_in_epoch=5)
     positions = two.beside_steps_gone_on(dict.fromkeys(("shared", "whole", "gone"), began), 3)
@@ -78,7 +78,7 @@ def test_nothing_is_begun_ahead_where_nobody_knows_how_many_epochs_there_are(
     feeds: DatasetRegistry,
 ) -> None:
     endless = DatasetRegistry(
-        with_spec(feeds._job, epochs=None), NO_COORDINATOR, 0, world_size=2, group=3
+        with_spec(feeds.job, epochs=None), NO_COORDINATOR, 0, world_size=2, group=3
     )
 
     assert endless.passing("train", "train", Position()).following is None
