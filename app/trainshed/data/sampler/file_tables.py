@@ -159,6 +159,7 @@ class FileTable(Compact[File]):
         return found.hexdigest()
 
 
+@dataclass(frozen=True, eq=False)
 class FileVersions:
     """The versions of the contents of files.
 
@@ -168,12 +169,14 @@ class FileVersions:
         modified: as in `FileVersion`.
     """
 
-    def __init__(self, num_bytes: Ints, versions: Ints, modified: Ints) -> None:
-        self._columns = (num_bytes, versions, modified)
+    num_bytes: Ints
+    versions: Ints
+    modified: Ints
 
     def some(self, first: int, stop: int) -> tuple[FileVersion, ...]:
         """Return those of some files."""
-        columns = (column[first:stop].tolist() for column in self._columns)
+        all_columns = (self.num_bytes, self.versions, self.modified)
+        columns = (column[first:stop].tolist() for column in all_columns)
         return tuple(map(FileVersion, *columns))
 
 

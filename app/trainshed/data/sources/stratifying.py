@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,11 +46,11 @@ EXPECTED = (
 )
 
 
+@dataclass(eq=False)
 class KnownStrata:
     """Results by column: two datasets that share files read it once."""
 
-    def __init__(self) -> None:
-        self._found: list[tuple[object, object, Strata]] = []
+    _found: list[tuple[object, object, Strata]] = field(default_factory=list)
 
     def get(self, shared: object, way: object, make: Callable[[], Strata]) -> Strata:
         """Return the result for a column of files with equal options; compute it if unknown.
