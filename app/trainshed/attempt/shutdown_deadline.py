@@ -10,8 +10,11 @@ import os
 import sys
 import threading
 import time
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from typing_extensions import override
 
 from trainshed.attempt.signals import FENCED
 from trainshed.attempt.snapshot_publisher import SECONDS_FOR_A_POST
@@ -33,7 +36,7 @@ SECONDS_BETWEEN_LOOKS = 0.25
 
 
 @dataclass(eq=False)
-class ShutdownDeadline:
+class ShutdownDeadline(AbstractContextManager["ShutdownDeadline"]):
     """The time that a driver has for its last records; without a stop as much as it takes.
 
     Args:
@@ -71,10 +74,7 @@ class ShutdownDeadline:
         )
         counting.start()
 
-    def __enter__(self) -> ShutdownDeadline:
-        """Begin with what may take too long."""
-        return self
-
+    @override
     def __exit__(self, *_: object) -> None:
         """Be in time, or wait for the end of the process, which is being told."""
         with self._turn:
