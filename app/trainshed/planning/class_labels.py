@@ -20,7 +20,7 @@ FEW = 3
 def label_notes(plans: Mapping[str, DatasetPlan]) -> Iterator[str]:
     """Yield which labels do not mean what those of the dataset that trains mean."""
     main = main_dataset(plans)
-    named = {name: _classes_of(plan) for name, plan in plans.items()}
+    named = {name: classes_of(plan) for name, plan in plans.items()}
     expected = named.get(main or "", ())
     mixed = {part.name for plan in plans.values() for part in plan.parts}
     for name, classes in named.items():
@@ -60,7 +60,7 @@ def check_labels(mix: DatasetPlan) -> None:
     Raises:
         SpecError: naming the first folder that differs.
     """
-    known = [(part.name, classes) for part in mix.parts if (classes := _classes_of(part))]
+    known = [(part.name, classes) for part in mix.parts if (classes := classes_of(part))]
     for name, classes in known[1:]:
         first, expected = known[0]
         if classes == expected:
@@ -77,19 +77,13 @@ def check_labels(mix: DatasetPlan) -> None:
         raise SpecError([Problem(field, got, alike)])
 
 
-def main_classes(plans: Mapping[str, DatasetPlan]) -> Sequence[str]:
-    """Return the names of the labels of the dataset that trains; none where nothing tells them."""
-    main = main_dataset(plans)
-    return _classes_of(plans[main]) if main else ()
-
-
 def _say_folder(name: str | None) -> str:
     return "no folder" if name is None else f"the folder {name}"
 
 
-def _classes_of(plan: DatasetPlan) -> Sequence[str]:
+def classes_of(plan: DatasetPlan) -> Sequence[str]:
     """Return what the labels of a dataset mean, by number; of a mix, what those of a part do."""
     if plan.parts:
-        return next(filter(None, map(_classes_of, plan.parts)), ())
+        return next(filter(None, map(classes_of, plan.parts)), ())
     is_read = not plan.spec.read.columns or "label" in plan.spec.read.columns
     return plan.source.scan.classes if plan.source and is_read else ()

@@ -257,7 +257,7 @@ class BaseRun:
             resumed_from=resumed_from,
             step_name=self._loop.board.step_name,
         )
-        self._loop.say_now([started])
+        self._loop.say([started], at_once=True)
 
     def wants_stop(self) -> bool:
         """Return whether the run was asked to stop, the same on all ranks. A collective.

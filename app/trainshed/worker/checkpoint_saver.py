@@ -32,7 +32,7 @@ from trainshed.checkpoint.writer import Writer, WriteResult
 from trainshed.coordinator.ray_reports import missing_best
 from trainshed.data.sampler.permutation import ORDER
 from trainshed.failures import InfrastructureError, classify
-from trainshed.planning.class_labels import main_classes
+from trainshed.planning.class_labels import classes_of
 from trainshed.storage.arrow_filesystem import as_ray_has_it
 from trainshed_api.errors import Problem, SpecError
 from trainshed_api.progress import CheckpointSaved, Event, WarningEvent
@@ -79,10 +79,8 @@ class CheckpointSaver:
         self.latest: tuple[str, int, int] | None = None
         self.describe_data: Callable[[], dict[str, Described]] = dict
         self.dataset_positions: Callable[[], dict[str, DatasetPosition]] = dict
-        self.prediction = Prediction(
-            classes=tuple(main_classes(job.plans)),
-            dataset=job.reading(),
-        )
+        classes = classes_of(job.plans[job.main_dataset]) if job.main_dataset else ()
+        self.prediction = Prediction(classes=tuple(classes), dataset=job.reading())
         self.start, self.manifest, self.refused = self._choose()
 
     @property

@@ -82,17 +82,16 @@ class TrainingLoop:
         self._next_agreement = self.position.step + 1
         self._reporter = Reporter(coordinator, self.group, self.board) if rank == 0 else None
 
-    def say(self, events: Sequence[Event]) -> None:
-        """Pass events to the reporter; only rank 0's are sent."""
+    def say(self, events: Sequence[Event], *, at_once: bool = False) -> None:
+        """Pass events to the reporter; only rank 0's are sent.
+
+        at_once: send them now, as what follows may end this worker before the reporter's turn.
+        """
         if self._reporter:
             with self.board.lock:
                 self.board.events.extend(events)
-
-    def say_now(self, events: Sequence[Event]) -> None:
-        """Send events at once: the next action may end this worker before the reporter's turn."""
-        self.say(events)
-        if self._reporter:
-            self._reporter.send()
+            if at_once:
+                self._reporter.send()
 
     def measure(self, metrics: Mapping[str, float], at_step: int) -> None:
         """Record the scores of the current weights."""
