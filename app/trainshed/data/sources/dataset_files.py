@@ -474,7 +474,7 @@ def read_sample(
         DataError: with the file, if they cannot be decoded.
         InfrastructureError: with the file, if the storage does not return them.
     """
-    access = access.briefly()
+    access = access.of(scan, is_brief=True)
     if scan.selection:
         read = read_fragment(scan, fragment, columns_to_read(scan, columns), rows, access)
         chosen = selected(islice(read, MOST_LOOKS), scan, fragment, columns)
@@ -483,7 +483,6 @@ def read_sample(
             found += [table] if num_rows(table) else []
         return cut_rows(join(found), 0, rows) if found else {}
     if scan.format == "parquet":
-        access = access.of(scan)
         sample = parquet.read_sample(fragment, columns, rows, access, scan.schema)
         return _given(sample, scan, fragment)
     first = next(read_fragment(scan, fragment, columns, rows, access), {})

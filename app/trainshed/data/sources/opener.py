@@ -178,8 +178,13 @@ class FileAccess:
     retry_policy: RetryPolicy = READS
     opened: Opener = field(default_factory=FileOpener)
 
-    def of(self, scan: Scan, fragment: Fragment | None = None) -> FileAccess:
-        """Return the access to the files of a dataset, optionally caching those of a fragment."""
+    def of(
+        self, scan: Scan, fragment: Fragment | None = None, *, is_brief: bool = False
+    ) -> FileAccess:
+        """Return the access to the files of a dataset, optionally caching those of a fragment.
+
+        is_brief: read only a few first rows.
+        """
         if not isinstance(self.opened, FileOpener):
             return self
         stamps = dict(zip(fragment.paths, fragment.stamps, strict=False)) if fragment else {}
@@ -189,6 +194,7 @@ class FileAccess:
             cache_bytes=scan.cache_bytes,
             stamps=stamps,
             nonce=scan.nonce,
+            is_brief=is_brief or self.opened.is_brief,
         )
         return replace(self, opened=files)
 
@@ -200,12 +206,6 @@ class FileAccess:
         """
         if isinstance(self.opened, FileOpener) and not fragment.more:
             self.opened.check_again(fragment.paths)
-
-    def briefly(self) -> FileAccess:
-        """Return the access for reading a few first rows."""
-        if not isinstance(self.opened, FileOpener):
-            return self
-        return replace(self, opened=replace(self.opened, is_brief=True))
 
 
 ACCESS = FileAccess()
