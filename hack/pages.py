@@ -77,22 +77,23 @@ def first_chart(report: str) -> str:
     return f"{opened}<style>\n{style}</style>\n{line}{rest}\n"
 
 
-def run_page(page: Path) -> list[str]:
-    """Run the commands of a page in an empty TRAINSHED_HOME until one fails.
+def run_page(page: Path, home: Path) -> list[str]:
+    """Run the commands of a page until one fails, with `home` as TRAINSHED_HOME.
 
     Returns:
         What differs from the page: its lines that are missing, and the exit code of a failure.
     """
     commands, shown = shown_session(page)
-    with tempfile.TemporaryDirectory(prefix="trainshed-page-") as home:
-        code, printed = run_commands(commands, home)
-        reports = sorted(
-            Path(home).glob("runs/local/*/report.html"), key=lambda f: f.stat().st_mtime
-        )
-        picture = page.with_suffix(".svg")
-        if code == 0 and reports and picture.name in page.read_text("utf-8"):
-            picture.write_text(first_chart(reports[-1].read_text("utf-8")))
+    code, printed = run_commands(commands, str(home))
     return [*missing_lines(shown, printed), *([f"exit code {code}"] if code else [])]
+
+
+def draw_picture(page: Path, home: Path) -> None:
+    """Write the picture that a page shows, from the report of its last run."""
+    reports = sorted(home.glob("runs/local/*/report.html"), key=lambda file: file.stat().st_mtime)
+    picture = page.with_suffix(".svg")
+    if reports and picture.name in page.read_text("utf-8"):
+        picture.write_text(first_chart(reports[-1].read_text("utf-8")))
 
 
 def run_commands(commands: list[str], home: str) -> tuple[int, str]:
@@ -134,7 +135,10 @@ def main(argv: list[str] | None = None) -> int:
             print(f"=== {page.stem}: skipped, needs {needs}; NAME={page.stem} runs it", flush=True)
             continue
         started = time.monotonic()
-        missing[page.stem] = run_page(page.resolve())
+        with tempfile.TemporaryDirectory(prefix="trainshed-page-") as home:
+            missing[page.stem] = run_page(page, Path(home))
+            if not missing[page.stem]:
+                draw_picture(page, Path(home))
         print(f"=== {page.stem}: {time.monotonic() - started:.0f} s", flush=True)
     for name, lines in missing.items():
         print(f"{name}: {'as shown' if not lines else f'not as shown: {lines}'}")
