@@ -59,6 +59,7 @@ def test_torchscript_has_the_outputs_of_the_run(own: Left, tmp_path: Path) -> No
     assert [each.name for each in tmp_path.iterdir()] == ["model.pt"]
 
 
+@pytest.mark.trainers  # whose lock has the package
 def test_safetensors_have_the_weights_of_the_run(own: Left, tmp_path: Path) -> None:
     safetensors = pytest.importorskip("safetensors.torch")
     file = export(own, rows_of(own), "safetensors", tmp_path / "model.safetensors")
