@@ -212,10 +212,12 @@ def _open_parquet(  # noqa: PLR0913, PLR0917 - files, and how they are got at
     files = access.retry_policy.read(lambda: files_of(at, "parquet", [parquet.SUFFIX], field))
     # The number of rows of a value must not depend on the condition: the other side may differ.
     where = None if read.holdout and read.holdout.stratify else selection.where
-    if where is None and are_many(files):  # with a condition, footers exclude files
+    # Both sides of a split by position need the same fragments, and a condition needs all footers.
+    has_positions = read.holdout is not None and read.holdout.by is None
+    if where is None and not has_positions and are_many(files):
         found = open_sample(files, str(at), read.columns, selection.asked, field, access)
         # A run of an earlier release goes on with row counts, on which its order depends.
-        if begun_with in {None, found.fingerprint}:
+        if found and begun_with in {None, found.fingerprint}:
             return found
     where_name = "where" if read.where else "holdout.before"
     return parquet.open_source(

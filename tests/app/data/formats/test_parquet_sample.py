@@ -15,11 +15,13 @@ from tests.app.data.builders_plan import MemoryBlocks, make_pass, make_plan
 from trainshed.data.loader.batches import Feed
 from trainshed.data.sampler.dataset_plan import DatasetPlan
 from trainshed.data.sampler.file_tables import Source
+from trainshed.data.sources import parquet
 from trainshed.data.sources.dataset_files import open_source, place_of, read_sample
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.formats import parquet_sample, shared_types
 from trainshed.data.sources.fragment_reader import count_rows, reading
 from trainshed.storage.disk import Disk
+from trainshed_api.errors import SpecError
 from trainshed_api.rows import ReadSpec
 
 FILES = 24
@@ -85,6 +87,77 @@ def test_a_few_files_and_large_files_have_row_counts(
     assert opened(tmp_path).rows == 3 * FILES
     monkeypatch.undo()
     assert opened(tmp_path).rows == 3 * FILES
+
+
+def with_a_large_file(folder: Path) -> None:
+    """Add a file that is large, also as it is stored, and not in the sample."""
+    noise = np.random.default_rng(0).random(20_000)
+    pq.write_table(pa.table({"id": np.arange(20_000), "x": noise}), folder / UNSEEN)
+
+
+def with_large_row_groups(folder: Path) -> None:
+    """Add a file of the sample that is small as it is stored, and has two fragments."""
+    pq.write_table(
+        pa.table({"id": np.zeros(20_000, np.int64)}),
+        folder / "00.parquet",
+        row_group_size=10_000,
+        use_dictionary=False,
+    )
+
+
+def without_rows_in_the_sample(folder: Path) -> None:
+    """Leave rows only in a file outside of the sample."""
+    for number in {*range(FILES)} - {1}:
+        pq.write_table(table_of(number).slice(0, 0), folder / f"{number:02}.parquet")
+
+
+@pytest.mark.parametrize(
+    ("change", "rows"),
+    [
+        (with_a_large_file, 3 * FILES - 3 + 20_000),
+        (with_large_row_groups, 3 * FILES - 3 + 20_000),
+        (without_rows_in_the_sample, 3),
+    ],
+)
+def test_rows_are_counted_where_a_sample_does_not_stand_for_all_files(
+    change: Callable[[Path], None], rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (parquet_sample, parquet):
+        monkeypatch.setattr(module, "FRAGMENT_BYTES", 100_000)
+    change(write(tmp_path))
+
+    assert opened(tmp_path).rows == rows
+
+
+def test_many_files_without_rows_are_refused(tmp_path: Path) -> None:
+    for number in range(FILES):
+        pq.write_table(table_of(number).slice(0, 0), tmp_path / f"{number:02}.parquet")
+
+    with pytest.raises(SpecError, match="expected files with at least one row"):
+        opened(tmp_path)
+
+
+@pytest.mark.parametrize("how", [{}, {"by": "id"}], ids=str)
+def test_the_sides_of_a_holdout_share_no_row_if_one_has_a_condition(
+    how: dict[str, JsonValue], tmp_path: Path
+) -> None:
+    """The first row group of each file is empty: a counted file begins with the second."""
+    for number in range(FILES):
+        with pq.ParquetWriter(tmp_path / f"{number:02}.parquet", table_of(0).schema) as writer:
+            writer.write_table(table_of(number).slice(0, 0))
+            writer.write_table(table_of(number))
+    holdout: dict[str, JsonValue] = {"share": 0.5, **how}
+
+    rest = opened(tmp_path, holdout={**holdout, "keep": "rest"})
+    held = opened(tmp_path, holdout={**holdout, "keep": "held"}, where="id >= 0")
+
+    sides = [
+        number
+        for source in (rest, held)
+        for fragment in source.fragments
+        for number in read_sample(source.scan, fragment, ("id",), 3).get("id", np.empty(0)).tolist()
+    ]
+    assert sorted(sides) == list(range(3 * FILES))
 
 
 def test_a_condition_leaves_out_files_by_their_footers(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from trainshed.data.sources.parquet import (
     FRAGMENT_BYTES,
     ColumnFacts,
     checked_schema,
+    cut,
     read_footers,
 )
 
@@ -29,8 +30,8 @@ MOST_COUNTED = 10_000
 
 
 def are_many(files: Listing) -> bool:
-    """Return whether reading all footers takes long beside the rows: many files, mostly small."""
-    return len(files) > MOST_COUNTED and files.num_bytes.mean() <= FRAGMENT_BYTES
+    """Return whether reading all footers takes long beside the rows: many files, all small."""
+    return len(files) > MOST_COUNTED and int(files.num_bytes.max()) <= FRAGMENT_BYTES
 
 
 def open_sample(  # noqa: PLR0913, PLR0917 - files, and what of them is read
@@ -40,8 +41,10 @@ def open_sample(  # noqa: PLR0913, PLR0917 - files, and what of them is read
     asked: Sequence[str],
     field: str,
     access: FileAccess,
-) -> Source:
+) -> Source | None:
     """Return files whose types are those of a seeded sample, and whose rows are not counted.
+
+    None if the sample has no rows, or a file of several fragments: all footers are needed.
 
     A file outside of the sample that does not fit is refused by the task that reads it.
 
@@ -61,8 +64,12 @@ def open_sample(  # noqa: PLR0913, PLR0917 - files, and what of them is read
     sample = [files[number] for number in drawn(len(files))]
     facts, rows = ColumnFacts(columns), 0
     for file, footer in zip(sample, read_footers(sample, field, access), strict=True):
+        if len(cut(file.where, 0, footer)) > 1:
+            return None
         facts.add(file.where, footer)
         rows += footer.num_rows
+    if not rows:
+        return None
     schema = checked_schema(facts.schemas(), columns, asked, field)
     floats = facts.with_missing(schema, access)
     integers = facts.beyond_floats(schema, floats)
