@@ -218,8 +218,11 @@ _MEMORY = re.compile(
     r"CUDA( error:|)? out of memory|Cuda failure \d* ?'out of memory'|CUBLAS_STATUS_ALLOC_FAILED"
     r"|DefaultCPUAllocator: (can't allocate|not enough) memory"
 )
-# The words of NCCL and of PyTorch's DataLoader when /dev/shm is full.
-_SHARED = re.compile(r"shared memory segment|out of shared memory")
+# The words of NCCL and of PyTorch's DataLoader when /dev/shm is full. NCCL also fails to attach
+# to a segment, as where the rank that made it is gone: https://github.com/NVIDIA/nccl/issues/1589
+_SHARED = re.compile(
+    r"creating shared memory segment|failed to extend /dev/shm|workers are out of shared memory"
+)
 # How Ray says that its memory monitor ended a process.
 _KILLED = re.compile(r"ray\.exceptions\.OutOfMemoryError|running low on memory")
 # A connection that timed out is that of a machine that is gone; a wait that did may be anybody's.

@@ -136,6 +136,25 @@ CASES: dict[str, tuple[Exception, Kind | None]] = {
         ),
         "shared",
     ),
+    "NCCL that cannot extend a segment": (
+        distributed.DistBackendError(
+            "NCCL error in: ProcessGroupNCCL.cpp:1970, unhandled system error\nLast error:\n"
+            "Error: failed to extend /dev/shm/nccl-fjwOOB to 5967876 bytes"
+        ),
+        "shared",
+    ),
+    "NCCL that does not find the segment of another rank": (
+        distributed.DistBackendError(
+            "NCCL error in: ProcessGroupNCCL.cpp:1970, unhandled system error\nLast error:\n"
+            "Error while attaching to shared memory segment /dev/shm/nccl-glnlGK (size 14156128), "
+            "error: No such file or directory (2)"
+        ),
+        "peer",
+    ),
+    "a kernel that needs more shared memory than a GPU has": (
+        RuntimeError("the kernel is out of shared memory"),
+        None,
+    ),
     "a tensor that is too large": (
         RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 8 bytes"),
         "memory",
