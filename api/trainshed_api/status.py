@@ -80,7 +80,7 @@ def first_sentence(message: str) -> str:
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     if not lines:
         return ""
-    if lines[0].endswith(_NO_ENVIRONMENT):
+    if len(lines) > 1 and lines[0].endswith(_NO_ENVIRONMENT):
         return lines[0].replace(_NO_ENVIRONMENT, lines[-1])
     is_log = _RAY_LOG in lines[0] or lines[0].startswith("...")
     return lines[-1] if is_log else lines[0]
