@@ -128,15 +128,17 @@ class ClusterRun:
 
     @cached_property
     def states(self) -> list[PodState]:
-        """Return the states of its Pods; without what a Pod recovered from before this attempt."""
+        """Return the states of its Pods, without what was over before this attempt began."""
         created = text(as_object(self.job.get("metadata")), "creationTimestamp")
         began = datetime.fromisoformat(created).timestamp() if created else 0.0
         pods = [read_pod(raw, self.warnings, self.now) for raw in self.pods]
-        has_head = any(pod.is_head and pod.is_ready for pod in pods)
+        # A head that failed, and that no other one replaces, is why this attempt does not start.
+        heads = [pod for pod in pods if pod.is_head and not pod.has_failed]
+        head_starts = not any(pod.is_ready for pod in heads)
         return [
             pod.healthy
-            if (pod.is_ready and pod.time and pod.time < began)
-            or (pod.waits_for_head and not has_head)
+            if (pod.was_over_by(began) and (heads or not pod.is_head))
+            or (pod.waits_for_head and head_starts)
             else pod
             for pod in pods
         ]

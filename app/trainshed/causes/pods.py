@@ -36,6 +36,7 @@ class PodState:
         is_head: whether the Ray head runs in it.
         node: on which it runs.
         is_ready: whether it serves.
+        has_failed: whether its phase is Failed: no container of it runs again.
         trouble: which Pod it is, and why it does not start, or how its container ended; empty if
             nothing is wrong.
         is_waiting: whether the trouble may pass.
@@ -48,6 +49,7 @@ class PodState:
     is_head: bool
     node: str
     is_ready: bool
+    has_failed: bool = False
     trouble: str = ""
     is_waiting: bool = False
     waits_for_head: bool = False
@@ -58,6 +60,11 @@ class PodState:
     def has_ended(self) -> bool:
         """Return whether a container of it ended."""
         return bool(self.container)
+
+    def was_over_by(self, moment: float) -> bool:
+        """Return whether its trouble ended before a moment: it is ready again, or has failed."""
+        is_past = self.time is not None and self.time < moment
+        return is_past and (self.is_ready or self.has_failed)
 
     @property
     def healthy(self) -> PodState:
@@ -75,12 +82,14 @@ def read_pod(raw: JsonObject, events: Sequence[JsonObject], now: datetime) -> Po
         is_head=text(labels, "ray.io/node-type") == "head",
         node=text(spec, "nodeName"),
         is_ready=text(conditions.get("Ready", {}), "status") == "True",
+        has_failed=text(status, "phase") == "Failed",
     )
-    if text(status, "phase") == "Failed" and (reason := text(status, "reason")):
+    if pod.has_failed and (reason := text(status, "reason")):
         # The kubelet refused or ended it: for pressure, a shutdown, a device that is missing.
         said = f"{pod_title(raw)}: {reason}: {text(status, 'message')}"
-        when = _seconds(text(conditions.get("Ready", {}), "lastTransitionTime"))
-        return replace(pod, trouble=said, time=when)
+        # A Pod that the kubelet refused was never ready or not.
+        unready = text(conditions.get("Ready", {}), "lastTransitionTime")
+        return replace(pod, trouble=said, time=_seconds(unready or text(status, "startTime")))
     trouble, containers = start_trouble(raw), containers_of(raw)
     if trouble and trouble.reason != "ContainerCrashes":
         return replace(pod, trouble=trouble.message, is_waiting=trouble.reason == "Unschedulable")

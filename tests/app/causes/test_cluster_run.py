@@ -473,6 +473,7 @@ FAILURES = {
     "a head that was evicted": Failure(
         facts(
             under_way("Starting", progressing("Starting"), started=False),
+            job=make_job("Initializing", creationTimestamp=at(9)),
             pods=[failed_pod("c-head-1", "Evicted", LOW)],
         ),
         "head",
@@ -640,6 +641,24 @@ HEALTHY = {
         under_way("Starting", progressing("Starting"), started=False),
         job=make_job("Initializing", creationTimestamp=at(10)),
         pods=[restarted("c-head-1", 40), WORKER],
+    ),
+    "a run whose Pods failed before it": facts(
+        under_way("Starting", progressing("Starting"), started=False),
+        job=make_job("Initializing", creationTimestamp=at(9)),
+        pods=[
+            HEAD,
+            WORKER,
+            failed_pod("c-head-0", "Evicted", LOW),
+            failed_pod("c-worker-0", "Evicted", LOW),
+            make_pod(
+                "c-worker-2",
+                {},
+                phase="Failed",
+                reason="UnexpectedAdmissionError",
+                message=NO_DEVICE,
+                startTime=at(10),
+            ),
+        ],
     ),
     "a run that begins": facts(
         under_way("Starting", progressing("Starting"), started=False),
