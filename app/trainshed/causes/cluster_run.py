@@ -165,15 +165,12 @@ def read(kubectl: Kubectl, name: str) -> ClusterRun:
     found = ClusterRun(kubectl.get("trainingrun", name)[0], datetime.now(UTC))
     attempt = found.attempt
     cluster = attempt.ray_cluster if attempt else ""
-    selector = f"{CLUSTER_LABEL}={cluster}" if cluster else CLUSTER_LABEL
-    wanted: dict[str, tuple[str, ...]] = {
-        "pods": ("pods", "-l", selector),
-        "events": ("events", "--field-selector", "type=Warning"),
-    }
+    wanted: dict[str, tuple[str, ...]] = {"events": ("events", "--field-selector", "type=Warning")}
     if attempt:
         wanted["job"] = ("rayjob", attempt.ray_job)
         wanted["workloads"] = (WORKLOAD,)
     if cluster:
+        wanted["pods"] = ("pods", "-l", f"{CLUSTER_LABEL}={cluster}")
         wanted["cluster"] = ("raycluster", cluster)
     unread: dict[str, str] = {}
 
@@ -190,7 +187,7 @@ def read(kubectl: Kubectl, name: str) -> ClusterRun:
         found,
         job=next(iter(looked.get("job", [])), {}),
         cluster=next(iter(looked.get("cluster", [])), {}),
-        pods=looked["pods"],
+        pods=looked.get("pods", []),
         events=looked["events"],
         workloads=looked.get("workloads", []),
         unread=unread,

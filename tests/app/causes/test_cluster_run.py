@@ -799,6 +799,16 @@ def test_what_may_not_be_read_is_unknown(tmp_path: Path, monkeypatch: pytest.Mon
     assert said.stdout.endswith("next: kubectl -n team describe pod c-worker-1\n")
 
 
+def test_pods_of_other_ray_clusters_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt = make_attempt(rayCluster="", startTime=None)
+    queued = make_run("Starting", progressing("Starting"), attempts=[attempt], attempt=1)
+    install_kubectl(tmp_path, monkeypatch, queued)
+
+    assert "c-worker-1" not in trainshed_here("why", "digits", "-n", "team").stdout
+
+
 def test_a_run_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_kubectl(tmp_path, monkeypatch, make_run("Running"))
 
