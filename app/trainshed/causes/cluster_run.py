@@ -134,7 +134,7 @@ class ClusterRun:
         pods = [read_pod(raw, self.warnings, self.now) for raw in self.pods]
         # A head that failed, and that no other one replaces, is why this attempt does not start.
         heads = [pod for pod in pods if pod.is_head and not pod.has_failed]
-        head_starts = not any(pod.is_ready for pod in heads)
+        head_starts = bool(heads) and not any(pod.is_ready for pod in heads)
         return [
             pod.healthy
             if (pod.was_over_by(began) and (heads or not pod.is_head))

@@ -531,6 +531,14 @@ FAILURES = {
         "workers",
         "cannot reach the Ray head: its DNS name or port 6379 does not answer",
     ),
+    "workers that wait for a head without a Pod": Failure(
+        facts(
+            under_way("Starting", progressing("Starting"), started=False),
+            pods=[starting("c-worker-1")],
+        ),
+        "workers",
+        "cannot reach the Ray head",
+    ),
     # kubernetes-sigs/kueue#599
     "an admission that Kueue takes back": Failure(
         facts(
