@@ -102,7 +102,7 @@ def begin(
     attempt = prepared.folder.claim(prepared.spec_hash, options.fresh, number)
     display = choose_display(sys.stdout)
     try:
-        if attempt.number > 1 or prepared.named:
+        if earlier or attempt.number > 1 or prepared.named:
             if not options.fresh and (done := resume.finished(prepared)):
                 return _is_over(prepared, done, publisher)
             if resume.checkpoints_there(prepared, attempt.number) != seen:

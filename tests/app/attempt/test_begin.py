@@ -139,6 +139,23 @@ def test_a_finished_run_says_so_to_user_and_controller_and_is_not_attempted_agai
     )
 
 
+def test_an_attempt_resumes_no_checkpoint_that_lies_in_its_own_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, launched = RunLocation(Disk(tmp_path)), list[Launch]()
+    prepared = make_prepared(place)
+    write_checkpoint(prepared.folder.checkpoints(1), 10)  # its claim was not restored
+
+    def keep(given: Launch, *_: object) -> int:
+        launched.append(given)
+        return EXIT_INTERRUPTED
+
+    monkeypatch.setattr(launch, "run", keep)
+    begin.begin(prepared.run, place, tmp_path, make_options())
+
+    assert [each.resume_from for each in launched] == [None]
+
+
 def test_a_finished_run_names_code_that_changed_since(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
