@@ -43,3 +43,7 @@ def boost(config: dict[str, object]) -> None:
         early_stopping=EarlyStopping(1000),
         metric=half_error,
     )
+
+
+def rest(config: dict[str, object]) -> None:
+    """Grow no trees."""

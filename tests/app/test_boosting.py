@@ -103,3 +103,13 @@ def test_a_model_is_one_that_plain_xgboost_loads(tmp_path: Path) -> None:
     assert len(scores) == ROUNDS
     assert (scores[-1] or 0) < (scores[0] or 0) / 2
     assert json.loads(booster.attr("best_iteration") or "null") is not None
+
+
+def test_a_function_that_takes_no_rows_is_told_of_no_field_that_nobody_set(tmp_path: Path) -> None:
+    write_rows(tmp_path / "rows", 20)
+    spec = {**make_spec(tmp_path, workers=1), "train": "tests.app.boosting_functions:rest"}
+
+    left = train_alone(tmp_path, spec)
+
+    said = [event.message for event in left.events if isinstance(event, WarningEvent)]
+    assert not [message for message in said if "spec.epochs" in message]

@@ -49,8 +49,10 @@ class BoostingRun(BaseRun):
     asked_for_by = "trainshed.boosting.current()"
 
     def __init__(self, job: AttemptConfig, coordinator: Coordinator) -> None:
-        # All rounds are one epoch: a checkpoint at its end is the result.
-        super().__init__(replace(job, spec=job.spec.model_copy(update={"epochs": 1})), coordinator)
+        # All rounds are one epoch: a checkpoint at its end is the result. No user has set it.
+        spec = job.spec.model_copy(update={"epochs": 1})
+        spec.model_fields_set.discard("epochs")
+        super().__init__(replace(job, spec=spec), coordinator)
         self._state = BoosterState()
         self._has_scored = False
         self._loop.checkpoint_adapter = self._state
