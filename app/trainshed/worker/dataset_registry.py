@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 TABLE_ROWS = 65_536
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class DatasetRegistry:
     """Creates each dataset's feed on first use.
 
