@@ -25,7 +25,7 @@ PRIVATE = ("ray.train.v2", "ray.core.generated")
 OURS = {
     "DeferredStateManager": {"begin"},
     "PlannedShard": {"_bundles", "world_size"},
-    "UsersErrorsAreFinal": {"_is_spent"},
+    "RestartPolicy": {"_is_spent"},
     "_Guard": {"_is_left", "_others_wait", "_may_end"},
 }
 

@@ -3,6 +3,8 @@
 Ray knows that a worker is lost within seconds, but that its node is only after half a minute, when
 the node has missed its health checks. Whatever asks the node in between waits for an answer.
 
+The workers that are started again go on from the newest checkpoint (worker/checkpoint_saver.py).
+
 Light on purpose: Ray Train's controller imports this, and torch would cost it two seconds.
 
 Private to Ray 2.60, the pinned release; tests/app/ray_train/test_lost.py holds the seams.
@@ -91,7 +93,7 @@ class FunctionByValue:
         return function
 
 
-class UsersErrorsAreFinal(DefaultFailurePolicy):
+class RestartPolicy(DefaultFailurePolicy):
     """Retries lost workers, never what the user's function raised: it would only raise again."""
 
     def __init__(self, failure_config: FailureConfig, coordinator: Coordinator) -> None:

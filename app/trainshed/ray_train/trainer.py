@@ -22,9 +22,9 @@ from trainshed.ray_train.dataset_shards import PassKeeper, Shards
 from trainshed.ray_train.deferred_start import DeferredDrainWatcher, DeferredStateExport
 from trainshed.ray_train.lost_workers import (
     FunctionByValue,
+    RestartPolicy,
     SkipLostWorkers,
     TellHosts,
-    UsersErrorsAreFinal,
 )
 from trainshed.ray_train.ray_cluster import in_cluster
 from trainshed.ray_train.report_relay import HeldUp, QuietController, ReportRelay
@@ -105,7 +105,7 @@ class Trainer(DataParallelTrainer):
     def _initialize_and_run_controller(self, **arguments: Any) -> Result:
         config = self.run_config.failure_config
         assert isinstance(config, FailureConfig)
-        arguments["failure_policy"] = UsersErrorsAreFinal(config, self._coordinator)
+        arguments["failure_policy"] = RestartPolicy(config, self._coordinator)
         arguments["train_fn_ref"] = FunctionByValue.of(arguments["train_fn_ref"].get())
         environment = constants.get_env_vars_to_propagate()
         # Read by Ray Train's controller, which would start another one.

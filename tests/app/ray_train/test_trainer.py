@@ -24,7 +24,7 @@ from trainshed.failures import InfrastructureError
 from trainshed.ray_train.dataset_shards import Shards
 from trainshed.ray_train.deferred_start import DeferredDrainWatcher, DeferredStateExport
 from trainshed.ray_train.gloo import GlooConfig
-from trainshed.ray_train.lost_workers import FunctionByValue, SkipLostWorkers, UsersErrorsAreFinal
+from trainshed.ray_train.lost_workers import FunctionByValue, RestartPolicy, SkipLostWorkers
 from trainshed.ray_train.trainer import FOR_THE_CONTROLLER, PlainEnvironment, Trainer
 from trainshed.storage.disk import Disk
 from trainshed.worker.user_failure import UserFailureError
@@ -61,12 +61,10 @@ class Reference:
         return print
 
 
-def make_policy(max_failures: int) -> tuple[UsersErrorsAreFinal, Told]:
+def make_policy(max_failures: int) -> tuple[RestartPolicy, Told]:
     """Return a policy and whom it tells."""
     told = Told()
-    policy = UsersErrorsAreFinal(
-        FailureConfig(max_failures=max_failures), cast("Coordinator", told)
-    )
+    policy = RestartPolicy(FailureConfig(max_failures=max_failures), cast("Coordinator", told))
     return policy, told
 
 

@@ -1,4 +1,6 @@
-"""A shuffle with a buffer: rows move between steps within a rank's slots. Pure.
+"""The order of a shuffle buffer: rows move between steps within a rank's slots. Pure.
+
+`shuffled` of data/loader/table_streams.py holds the rows and gives them out in this order.
 
 A window is as many steps as the buffers of all workers hold; a resumed run restarts at the first
 row of its window. Windows begin at other steps in each epoch, so that rows of two windows may meet
