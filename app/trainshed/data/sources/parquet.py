@@ -27,6 +27,7 @@ from trainshed.data.sources.unified_schema import (
     check_fits,
     conformed,
     conforms,
+    inspected_file,
     refuse_twins,
     unified_schema,
 )
@@ -377,8 +378,9 @@ def _chunks(
 def _check_fits(
     fragment: Fragment, footer: pq.FileMetaData, columns: Sequence[str], schema: pa.Schema | None
 ) -> None:
-    """Refuse a file that differs from those from which planning took the types."""
-    if schema and not fragment.row_groups:  # of which planning has read no footer
+    """Refuse a file with rows that differs from those from which planning took the types."""
+    # Planning knows the row groups of each file whose footer it has read.
+    if schema and not fragment.row_groups and footer.num_rows:
         check_fits(FileSchema(fragment.path, footer.schema.to_arrow_schema()), schema, columns)
 
 
@@ -394,7 +396,8 @@ def _in_schema(
         if not field.nullable and found.column(field.name).null_count:
             raise DataError(
                 f"{path}: column {field.name}: got a row without a value; expected one in each "
-                "row, as in the files that planning inspected. Leave such rows out by read.where: "
+                "row, as in the files that planning inspected, such as "
+                f"{inspected_file(schema, field.name)}. Leave such rows out by read.where: "
                 f"{field.name} is not None, for which planning inspects all files, or the column "
                 "by read.columns."
             )

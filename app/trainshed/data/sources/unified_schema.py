@@ -92,12 +92,28 @@ def conforms(schema: pa.Schema, unified: pa.Schema, columns: Collection[str] = (
     )
 
 
+def with_files(schema: pa.Schema, files: Sequence[FileSchema]) -> pa.Schema:
+    """Return a schema whose metadata have the first file with each column."""
+    first: dict[str, str] = {}
+    for each in files:
+        for name in each.schema.names:
+            first.setdefault(name, each.path)
+    return schema.with_metadata(first)
+
+
+def inspected_file(schema: pa.Schema, column: str) -> str:
+    """Return a file of `with_files`, which has the column if any file has it."""
+    files = schema.metadata
+    found: bytes = files.get(column.encode()) or next(iter(files.values()))
+    return found.decode()
+
+
 def check_fits(file: FileSchema, schema: pa.Schema, columns: Collection[str] = ()) -> None:
     """Refuse a file whose columns do not fit to those of the files that planning inspected.
 
     Args:
         file: that planning did not inspect.
-        schema: of all files.
+        schema: of all files, with metadata by `with_files`.
         columns: that are read; empty for all.
 
     Raises:
@@ -116,8 +132,8 @@ def check_fits(file: FileSchema, schema: pa.Schema, columns: Collection[str] = (
                 continue
         raise DataError(
             f"{file.path}: column {each.name}: got {got}; expected {expected}, as in the files "
-            "that planning inspected. Select other columns by read.columns, or write one type in "
-            "all files."
+            f"that planning inspected, such as {inspected_file(schema, each.name)}. Select other "
+            "columns by read.columns, or write one type in all files."
         )
 
 
@@ -125,10 +141,23 @@ def _holds(field: pa.Field, other: pa.Field) -> bool:
     """Return whether the type of a column holds the values of another type."""
     if _stored(field) == _stored(other):
         return True
+    wanted, found = _comparable(
+        [each.with_type(_changed(_stored(each), _small)) for each in (field, other)]
+    )
     try:
-        return bool(_stored(_unified([field, other])) == _stored(field))
+        return bool(_unified([wanted, found]).type == wanted.type)
     except pa.ArrowException:
         return False
+
+
+def _small(kind: pa.DataType) -> pa.DataType:
+    """Return a plain type with 32-bit offsets, whose values are the same in NumPy."""
+    kind = _plain(kind)
+    if pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind):
+        return pa.binary()
+    return pa.list_(kind.value_type) if pa.types.is_large_list(kind) else kind
 
 
 def conformed(table: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
@@ -168,11 +197,17 @@ def _unified(fields: Iterable[pa.Field]) -> pa.Field:
     """Return a column with a type that holds the values of all of these types."""
     fields = list(fields)
     if len({field.type for field in fields}) > 1:  # Arrow has no common type of these
-        fields = [each.with_type(_plain(_stored(each))) for each in fields]
-        if any(pa.types.is_decimal(each.type) for each in fields):
-            fields = [each.with_type(_with_digits(each.type)) for each in fields]
+        fields = _comparable(fields)
     schemas = [pa.schema([field]) for field in fields]
     return pa.unify_schemas(schemas, promote_options="permissive").field(0)
+
+
+def _comparable(fields: Sequence[pa.Field]) -> list[pa.Field]:
+    """Return columns with types of which Arrow has the common type, if there is one."""
+    fields = [each.with_type(_plain(_stored(each))) for each in fields]
+    if any(pa.types.is_decimal(each.type) for each in fields):
+        fields = [each.with_type(_with_digits(each.type)) for each in fields]
+    return fields
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
@@ -237,17 +272,21 @@ def _holds_digits(decimal: pa.DataType, kind: pa.DataType) -> bool:
 
 def as_texts(kind: pa.DataType, chosen: Callable[[pa.DataType], bool]) -> pa.DataType:
     """Return a type with texts instead of chosen types, also inside of lists, structs and maps."""
-    if chosen(kind):
-        return pa.string()
+    return _changed(kind, lambda each: pa.string() if chosen(each) else each)
+
+
+def _changed(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """Return a type with a change of it and of those inside of lists, structs and maps."""
+    kind = change(kind)
     if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
         size = kind.list_size if pa.types.is_fixed_size_list(kind) else -1
-        return pa.list_(as_texts(kind.value_type, chosen), size)
+        return pa.list_(_changed(kind.value_type, change), size)
     if pa.types.is_large_list(kind):
-        return pa.large_list(as_texts(kind.value_type, chosen))
+        return pa.large_list(_changed(kind.value_type, change))
     if pa.types.is_map(kind):
-        return pa.map_(kind.key_type, as_texts(kind.item_type, chosen))
+        return pa.map_(kind.key_type, _changed(kind.item_type, change))
     if pa.types.is_struct(kind):
-        return pa.struct([each.with_type(as_texts(each.type, chosen)) for each in kind])
+        return pa.struct([each.with_type(_changed(each.type, change)) for each in kind])
     return kind
 
 

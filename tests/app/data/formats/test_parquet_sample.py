@@ -1,6 +1,7 @@
 """Many small parquet files: types of a sample of footers, rows counted as they are read."""
 
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from trainshed.data.loader.batches import Feed
 from trainshed.data.sampler.dataset_plan import DatasetPlan
 from trainshed.data.sampler.file_tables import Source
 from trainshed.data.sources import parquet
+from trainshed.data.sources.arrow_columns import from_arrow
 from trainshed.data.sources.dataset_files import open_source, place_of, read_sample
 from trainshed.data.sources.errors import DataError
 from trainshed.data.sources.formats import parquet_sample, shared_types
@@ -234,13 +236,15 @@ def with_column(name: str, values: pa.Array) -> Callable[[pa.Table], pa.Table]:
 
 MISFITS = {
     "a wider type": Misfit(
-        with_column("id", pa.array([0.5, 1, 2])), "column id: got double; expected int64 or a type"
+        with_column("id", pa.array([0.5, 1, 2])),
+        "column id: got double; expected int64 or a type.*, such as .*00.parquet",
     ),
     "another kind of values": Misfit(
         with_column("s", pa.array([1, 2, 3])), "column s: got int64; expected string or a type"
     ),
     "a further column": Misfit(
-        with_column("late", pa.array([1, 2, 3])), "column late: got int64; expected no such column"
+        with_column("late", pa.array([1, 2, 3])),
+        "column late: got int64; expected no such column, .*, such as .*00.parquet",
     ),
     "two columns of one name": Misfit(
         lambda table: table.append_column("x", table.column("x")),
@@ -248,7 +252,7 @@ MISFITS = {
     ),
     "a missing integer": Misfit(
         with_column("id", pa.array([3, None, 5])),
-        "column id: got a row without a value; expected one in each row.* id is not None",
+        "column id: got a row without a value; .*, such as .*00.parquet.* id is not None",
     ),
     "no such column of integers": Misfit(
         lambda table: table.drop_columns(["id"]), "column id: got a row without a value"
@@ -266,6 +270,73 @@ def test_a_file_outside_of_the_sample_that_does_not_fit_is_refused_by_its_reader
         read_all(source)
     with pytest.raises(DataError, match=rf"{UNSEEN}: {misfit.says}"):
         read_sample(source.scan, source.fragments[1], (), 3)
+
+
+def not_null(kind: pa.DataType) -> pa.Field:
+    return pa.field("item", kind, nullable=False)
+
+
+def moment(unit: str, zone: str | None = None) -> pa.Array:
+    return pa.array([1_000_000] * 3, pa.timestamp("us")).cast(pa.timestamp(unit, zone))
+
+
+PRICES = pa.array([Decimal("1.25")] * 3)
+TEXTS = pa.array(["a", "b", "a"])
+LISTS = pa.array([[1], [2, 3], []])
+FITS = {
+    "a dictionary with more values": (
+        TEXTS.cast(pa.dictionary(pa.int8(), pa.string())),
+        pa.array([f"text {each}" for each in range(200)]).dictionary_encode(),
+    ),
+    "texts beside a dictionary": (TEXTS.dictionary_encode(), TEXTS),
+    "large texts beside a dictionary": (TEXTS.dictionary_encode(), TEXTS.cast(pa.large_string())),
+    "large texts": (TEXTS, TEXTS.cast(pa.large_string())),
+    "large bytes": (TEXTS.cast(pa.binary()), TEXTS.cast(pa.large_binary())),
+    "large lists": (LISTS, LISTS.cast(pa.large_list(pa.int32()))),
+    "lists whose values may be missing": (LISTS.cast(pa.list_(not_null(pa.int64()))), LISTS),
+    "large texts in lists": (
+        pa.array([["a"], [], ["b"]]),
+        pa.array([["a"], [], ["b"]], pa.list_(pa.large_string())),
+    ),
+    "another zone": (moment("us", "UTC"), moment("us", "Europe/Berlin")),
+    "a shorter unit": (moment("us", "Europe/Berlin"), moment("ms", "Europe/Berlin")),
+    "a short decimal": (PRICES.cast(pa.decimal32(5, 2)), PRICES.cast(pa.decimal32(4, 2))),
+    "integers beside a decimal": (
+        PRICES.cast(pa.decimal64(12, 2)),
+        pa.array([1, 2, 3], pa.int16()),
+    ),
+}
+
+
+@pytest.mark.parametrize(("settled", "other"), FITS.values(), ids=FITS)
+def test_a_file_outside_of_the_sample_fits_if_planning_would_have_settled_on_the_same_type(
+    settled: pa.Array, other: pa.Array, tmp_path: Path
+) -> None:
+    for number in range(FILES):
+        pq.write_table(pa.table({"v": settled}), tmp_path / f"{number:02}.parquet")
+    pq.write_table(pa.table({"v": other}), tmp_path / UNSEEN)
+    source = opened(tmp_path)
+
+    assert source.rows is None
+    [same, found] = [
+        read_sample(source.scan, source.fragments[number], ("v",), 200)["v"] for number in (0, 1)
+    ]
+    assert found.dtype == same.dtype
+    assert len(found) == len(other)
+    assert all(map(np.array_equal, found, from_arrow(pa.table({"v": other}))["v"]))
+
+
+@pytest.mark.parametrize("row_groups", [0, 1])
+def test_a_file_without_rows_may_have_any_columns(row_groups: int, tmp_path: Path) -> None:
+    write(tmp_path)
+    empty = pa.table({"id": pa.array([], pa.list_(pa.string())), "late": pa.array([], pa.int8())})
+    with pq.ParquetWriter(tmp_path / UNSEEN, empty.schema) as writer:
+        for _ in range(row_groups):
+            writer.write_table(empty)
+    source = opened(tmp_path)
+
+    assert len(read_all(source)["id"]) == 3 * (FILES - 1)
+    assert read_sample(source.scan, source.fragments[1], (), 3) == {}
 
 
 def test_columns_outside_of_the_selected_ones_may_differ(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from trainshed.data.sources.parquet import (
     cut,
     read_footers,
 )
+from trainshed.data.sources.unified_schema import with_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,18 +71,21 @@ def open_sample(  # noqa: PLR0913, PLR0917 - files, and what of them is read
         rows += footer.num_rows
     if not rows:
         return None
-    schema = checked_schema(facts.schemas(), columns, asked, field)
+    schemas = facts.schemas()
+    schema = checked_schema(schemas, columns, asked, field)
     floats = facts.with_missing(schema, access)
     integers = facts.beyond_floats(schema, floats)
 
     def settled(each: pa.Field) -> pa.Field:
+        if pa.types.is_dictionary(each.type):  # of another file it may have more values
+            each = each.with_type(each.type.value_type)
         # A value that is missing in another file would make floats of integers there alone.
         is_whole = becomes_floats(each.type) and (not columns or each.name in columns)
         return each.with_nullable(False) if is_whole and each.name not in floats else each
 
     scan = Scan(
         root=root,
-        schema=pa.schema(map(settled, schema)),
+        schema=with_files(pa.schema(map(settled, schema)), schemas),
         floats=tuple(sorted(floats - integers)),
         integers=tuple(sorted(integers)),
     )
