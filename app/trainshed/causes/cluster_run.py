@@ -132,12 +132,13 @@ class ClusterRun:
         created = text(as_object(self.job.get("metadata")), "creationTimestamp")
         began = datetime.fromisoformat(created).timestamp() if created else 0.0
         pods = [read_pod(raw, self.warnings, self.now) for raw in self.pods]
-        # A head that failed, and that no other one replaces, is why this attempt does not start.
+        # One that failed, and that no other one replaces, is why this attempt does not start.
         heads = [pod for pod in pods if pod.is_head and not pod.has_failed]
+        workers = [pod for pod in pods if not pod.is_head and not pod.has_failed]
         head_starts = bool(heads) and not any(pod.is_ready for pod in heads)
         return [
             pod.healthy
-            if (pod.was_over_by(began) and (heads or not pod.is_head))
+            if (pod.was_over_by(began) and (heads if pod.is_head else workers))
             or (pod.waits_for_head and head_starts)
             else pod
             for pod in pods
@@ -164,7 +165,7 @@ def read(kubectl: Kubectl, name: str) -> ClusterRun:
     """
     found = ClusterRun(kubectl.get("trainingrun", name)[0], datetime.now(UTC))
     attempt = found.attempt
-    cluster = attempt.ray_cluster if attempt else ""
+    cluster = (attempt.ray_cluster or _cluster_of(kubectl, attempt.ray_job)) if attempt else ""
     wanted: dict[str, tuple[str, ...]] = {"events": ("events", "--field-selector", "type=Warning")}
     if attempt:
         wanted["job"] = ("rayjob", attempt.ray_job)
@@ -199,6 +200,15 @@ def read(kubectl: Kubectl, name: str) -> ClusterRun:
         return replace(found, log=kubectl.log(ended.name, ended.container, _MOST_LOG_LINES))
     except ClusterError:
         return found
+
+
+def _cluster_of(kubectl: Kubectl, ray_job: str) -> str:
+    """Return the name of a RayJob's RayCluster that the controller has not seen yet, or nothing."""
+    try:
+        job = next(iter(kubectl.get("rayjob", ray_job)), {})
+    except ClusterError:
+        return ""
+    return text(as_object(job.get("status")), "rayClusterName")
 
 
 def explain(found: ClusterRun, asked: str, options: str = "") -> Diagnosis:

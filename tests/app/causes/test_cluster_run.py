@@ -479,6 +479,15 @@ FAILURES = {
         "head",
         f"Pod c-head-1 on node node-a: Evicted: {LOW}",
     ),
+    "the only worker, that was evicted": Failure(
+        facts(
+            under_way("Starting", progressing("Starting"), started=False),
+            job=make_job("Initializing", creationTimestamp=at(9)),
+            pods=[HEAD, failed_pod("c-worker-1", "Evicted", LOW)],
+        ),
+        "workers",
+        f"Pod c-worker-1 on node node-a: Evicted: {LOW}",
+    ),
     # kubernetes/kubernetes#130145
     "a GPU that the node does not have": Failure(
         facts(
@@ -775,6 +784,7 @@ def test_what_is_killed_is_the_last_error_only_if_nothing_else_is() -> None:
 
 KUBECTL = r"""#!/bin/sh
 case "$*" in
+  *"get rayjob known"*) echo '{"status": {"rayClusterName": "shared"}}' ;;
   *"get trainingrun digits"*) cat "$0.run" ;;
   *"get rayjob"*) echo '{"kind": "RayJob", "metadata": {"name": "digits-1"}}' ;;
   *"get pods"*) cat "$0.pods" ;;
@@ -815,6 +825,16 @@ def test_pods_of_other_ray_clusters_are_not_read(
     install_kubectl(tmp_path, monkeypatch, queued)
 
     assert "c-worker-1" not in trainshed_here("why", "digits", "-n", "team").stdout
+
+
+def test_a_ray_cluster_that_only_its_ray_job_names_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt = make_attempt(rayCluster="", rayJob="known", startTime=None)
+    begun = make_run("Starting", progressing("Starting"), attempts=[attempt], attempt=1)
+    install_kubectl(tmp_path, monkeypatch, begun)
+
+    assert "c-worker-1" in trainshed_here("why", "digits", "-n", "team").stdout
 
 
 def test_a_run_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
