@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from trainshed.data.sources.dataset_files import moving_options
@@ -81,7 +82,9 @@ def _other_rules(one: _Part, other: _Part) -> Iterator[Problem]:
             return
     if a.by is None:
         return
-    kinds = [part.source.schema and part.source.schema.field(a.by).type for part in (one, other)]
+    types = [part.source.schema and part.source.schema.field(a.by).type for part in (one, other)]
+    # Many files are planned with the values of a dictionary: a value has one side either way.
+    kinds = [kind.value_type if isinstance(kind, pa.DictionaryType) else kind for kind in types]
     if kinds[0] != kinds[1]:
         expected = f"a column of {kinds[0]}, as {one.field}: the same value has another side else"
         yield Problem(f"{other.field}.holdout.by", f"{a.by} of {kinds[1]}", expected)

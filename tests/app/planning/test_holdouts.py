@@ -4,6 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pydantic import JsonValue
 
@@ -11,6 +13,7 @@ from tests.app.data.builders_formats import write_csv, write_json, write_picture
 from tests.app.data.builders_media import write_film
 from tests.app.data.builders_tables import table_rows, write_delta
 from tests.builders import make_run
+from trainshed.data.sources.formats import parquet_sample
 from trainshed.planning.holdouts import check_holdouts
 from trainshed.planning.preflight import Prepared, RunLocation, prepare
 from trainshed.storage.disk import Disk
@@ -186,6 +189,21 @@ ACCEPTED = {
 @pytest.mark.parametrize("case", ACCEPTED.values(), ids=ACCEPTED)
 def test_what_moves_no_row_may_differ(home: Path, case: Case) -> None:
     assert list(look_at(home, case.train, case.valid).plans) == ["train", "valid"]
+
+
+def test_a_value_has_one_side_whether_all_footers_are_read_or_a_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_sample, "MOST_COUNTED", 1)
+    (tmp_path / "parquet").mkdir()
+    for number in range(3):
+        users = pa.array(["a", "b", "c", "d"]).dictionary_encode()
+        table = pa.table({"user": users, "x": [number] * 4})
+        pq.write_table(table, tmp_path / "parquet" / f"{number}.parquet")
+    train: Read = {"format": "parquet", "holdout": {**REST, "by": "user"}}
+    valid: Read = {"format": "parquet", "holdout": {**HELD, "by": "user"}, "where": "x >= 0"}
+
+    assert list(look_at(tmp_path, train, valid).plans) == ["train", "valid"]
 
 
 def test_frames_of_one_video_on_both_sides_are_noted(home: Path) -> None:

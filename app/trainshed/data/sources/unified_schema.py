@@ -103,9 +103,8 @@ def with_files(schema: pa.Schema, files: Sequence[FileSchema]) -> pa.Schema:
 
 def inspected_file(schema: pa.Schema, column: str) -> str:
     """Return a file of `with_files`, which has the column if any file has it."""
-    files = schema.metadata
-    found: bytes = files.get(column.encode()) or next(iter(files.values()))
-    return found.decode()
+    files: dict[bytes, bytes] = schema.metadata or {}  # none where each footer was read
+    return (files.get(column.encode()) or next(iter(files.values()), b"the first")).decode()
 
 
 def check_fits(file: FileSchema, schema: pa.Schema, columns: Collection[str] = ()) -> None:
