@@ -105,7 +105,8 @@ def begin(
         if earlier or attempt.number > 1 or prepared.named:
             if not options.fresh and (done := resume.finished(prepared)):
                 return _is_over(prepared, done, publisher)
-            if resume.checkpoints_there(prepared, attempt.number) != seen:
+            is_other = resume.checkpoints_there(prepared, attempt.number) != seen
+            if is_other or attempt.number in earlier:
                 found, refused = resume.choose(prepared, options.fresh, attempt.number)
             prepared, changed = resume.keep_order(prepared, found)
         if publisher:  # not before: a driver that comes too late has nothing to say
