@@ -51,7 +51,7 @@ class InWorker(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False, repr=False)  # Ray puts it into errors, and it has spec.env
+@dataclass(frozen=True, eq=False, repr=False)
 class Worker:
     """The training function that Ray Train calls.
 
