@@ -179,6 +179,19 @@ def facts(run: JsonObject, **objects: object) -> ClusterRun:
     return ClusterRun(run, NOW, **{"job": make_job(), **objects})  # type: ignore[arg-type]
 
 
+def queued_by_kueue(*conditions: JsonObject) -> ClusterRun:
+    """Return a run whose Workload has these conditions."""
+    run = make_run(
+        "Queued",
+        progressing("QueuedByKueue", "RayJob digits-1 waits for admission by Kueue"),
+        attempts=[make_attempt(startTime=None)],
+        attempt=1,
+    )
+    owned = {"ownerReferences": [{"uid": "job"}]}
+    workload = {"metadata": owned, "status": {"conditions": list(conditions)}}
+    return facts(run, job=make_job("Suspended"), workloads=[workload])
+
+
 def explained(run: ClusterRun) -> Diagnosis:
     return explain(run, "digits", " -n team")
 
@@ -270,25 +283,7 @@ FAILURES = {
         "waits for 4 CPUs",
     ),
     "Kueue that has not admitted it": Failure(
-        facts(
-            make_run(
-                "Queued",
-                progressing("QueuedByKueue", "RayJob digits-1 waits for admission by Kueue"),
-                attempts=[make_attempt(startTime=None)],
-                attempt=1,
-            ),
-            job=make_job("Suspended"),
-            workloads=[
-                {
-                    "metadata": {"ownerReferences": [{"uid": "job"}]},
-                    "status": {
-                        "conditions": [
-                            condition("QuotaReserved", "False", "Pending", "no flavor fits")
-                        ]
-                    },
-                }
-            ],
-        ),
+        queued_by_kueue(condition("QuotaReserved", "False", "Pending", "no flavor fits")),
         "admission",
         "by Kueue: no flavor fits",
     ),
@@ -550,27 +545,11 @@ FAILURES = {
     ),
     # kubernetes-sigs/kueue#599
     "an admission that Kueue takes back": Failure(
-        facts(
-            make_run(
-                "Queued",
-                progressing("QueuedByKueue", "RayJob digits-1 waits for admission by Kueue"),
-                attempts=[make_attempt(startTime=None)],
-                attempt=1,
-            ),
-            job=make_job("Suspended"),
-            workloads=[
-                {
-                    "metadata": {"ownerReferences": [{"uid": "job"}]},
-                    "status": {
-                        "conditions": [
-                            condition("QuotaReserved", "False", "Pending", TOO_LATE),
-                            condition("PodsReady", "False", "WaitForStart"),
-                            condition("Evicted", "True", "PodsReadyTimeout", TOO_LATE),
-                            condition("Requeued", "False", "PodsReadyTimeout", TOO_LATE),
-                        ]
-                    },
-                }
-            ],
+        queued_by_kueue(
+            condition("QuotaReserved", "False", "Pending", TOO_LATE),
+            condition("PodsReady", "False", "WaitForStart"),
+            condition("Evicted", "True", "PodsReadyTimeout", TOO_LATE),
+            condition("Requeued", "False", "PodsReadyTimeout", TOO_LATE),
         ),
         "admission",
         f"by Kueue: {TOO_LATE}",
