@@ -105,8 +105,9 @@ def begin(
         if earlier or attempt.number > 1 or prepared.named:
             if not options.fresh and (done := resume.finished(prepared)):
                 return _is_over(prepared, done, publisher)
-            is_other = resume.checkpoints_there(prepared, attempt.number) != seen
-            if is_other or attempt.number in earlier:
+            # Of a folder without a claim nothing may be resumed by the attempt that takes it.
+            takes_folder = attempt.number in earlier
+            if takes_folder or resume.checkpoints_there(prepared, attempt.number) != seen:
                 found, refused = resume.choose(prepared, options.fresh, attempt.number)
             prepared, changed = resume.keep_order(prepared, found)
         if publisher:  # not before: a driver that comes too late has nothing to say

@@ -1,5 +1,6 @@
 """What cannot begin, or has come to its end, says so to its user and to its controller."""
 
+import json
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -17,6 +18,7 @@ from trainshed.attempt.launch_config import Launch
 from trainshed.attempt.provenance import run_record
 from trainshed.attempt.signals import Stop
 from trainshed.attempt.snapshot_publisher import ProgressEndpoint, SnapshotPublisher
+from trainshed.checkpoint import ray_snapshot
 from trainshed.checkpoint import store as checkpoint
 from trainshed.planning.cluster_capacity import ClusterNodes, Node
 from trainshed.planning.preflight import Prepared, RunLocation, prepare
@@ -139,12 +141,20 @@ def test_a_finished_run_says_so_to_user_and_controller_and_is_not_attempted_agai
     )
 
 
+@pytest.mark.parametrize("is_ours", [False, True])
 def test_an_attempt_resumes_no_checkpoint_that_lies_in_its_own_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_ours: bool
 ) -> None:
     place, launched = RunLocation(Disk(tmp_path)), list[Launch]()
     prepared = make_prepared(place)
-    write_checkpoint(prepared.folder.checkpoints(1), 10)  # its claim was not restored
+    folder = prepared.folder.checkpoints(1)  # its claim was not restored
+    if is_ours:
+        write_checkpoint(folder, 10)
+    else:
+        (folder / "checkpoint_2026").write("model.pt", b"weights")
+        own = {"checkpoint_dir_name": "checkpoint_2026", "metrics": {}}
+        snapshot = {"checkpoint_results": [own], "latest_checkpoint_result": own}
+        folder.write(ray_snapshot.SNAPSHOT, json.dumps(snapshot).encode())
 
     def keep(given: Launch, *_: object) -> int:
         launched.append(given)
