@@ -163,7 +163,7 @@ class TrainingRunSpec(SpecModel):
     )
     env: Environment = Field(
         default_factory=dict,
-        repr=False,
+        repr=False,  # Ray quotes what it cannot pickle, with all that it has
         description="Environment variables of the workers. Do not set secrets here; name their "
         "Secret in envFrom, or set them in the Pods of the cluster.",
         json_schema_extra=annotate("both", "nextAttempt"),

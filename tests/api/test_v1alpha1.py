@@ -131,3 +131,7 @@ def test_a_framework_that_refuses_a_field_accepts_the_default_of_earlier_release
     for mode in ("auto", "none"):
         data = make_data(make_dataset(shuffle={"mode": mode, "bufferSize": 10_000}))
         assert make_run(train="a:b", framework="xgboost", data=data).spec.framework == "xgboost"
+
+
+def test_texts_of_a_run_have_no_values_of_variables() -> None:
+    assert "secret" not in repr(make_run(env={"PASSWORD": "secret"}))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _READ = {"format", "options"}
 
 
-@dataclass(frozen=True, repr=False)  # Ray quotes what it cannot pickle, with all that it has
+@dataclass(frozen=True)
 class AttemptConfig:
     """One attempt of a run, with resolved settings.
 
