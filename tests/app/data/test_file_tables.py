@@ -6,11 +6,12 @@ import pickle
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.app.data.builders_formats import open_files
-from trainshed.data.sampler.file_tables import FileTable, FragmentTable, Texts
+from trainshed.data.sampler.file_tables import FileTable, FileVersions, FragmentTable, Texts
 from trainshed.data.sampler.fragments import File, Fragment
 from trainshed.data.sources.parquet import ColumnFacts
 
@@ -37,6 +38,16 @@ def test_fragments_are_returned_as_they_were_given() -> None:
     assert table[-1] == given[-1]
     assert table[1:3] == given[1:3]
     assert len(FragmentTable.of([])) == 0
+
+
+def test_whole_files_are_the_fragments_that_each_of_them_is() -> None:
+    paths, sizes = Texts(["a", "b", "c"]), np.asarray([1, 2**33, 0])
+    versions = FileVersions(sizes, np.zeros(3, np.int64), np.arange(3))
+    each = [Fragment(path, place, (), None, int(sizes[place])) for place, path in enumerate(paths)]
+    want = FragmentTable(each, paths, versions)
+    table = pickle.loads(pickle.dumps(FragmentTable.of_files(sizes, paths, versions)))
+    assert list(table) == list(want)
+    assert list(table.rows) == list(want.rows)
 
 
 def test_files_are_returned_as_they_were_given() -> None:
